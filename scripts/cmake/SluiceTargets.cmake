@@ -18,12 +18,20 @@ endif()
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_settings INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=undefined)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ 12 loses track of variants under the sanitizers.
+    target_compile_options(sluice_settings INTERFACE -Wno-maybe-uninitialized)
+  endif()
   target_link_options(sluice_settings INTERFACE -fsanitize=address,undefined)
 endif()
 
 add_library(sluice_asio INTERFACE)
 target_compile_definitions(sluice_asio INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_SEPARATE_COMPILATION
                                                  BOOST_BEAST_USE_STD_STRING_VIEW)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 sees Asio's recycling coroutine allocator inlined on one side only.
+  target_compile_options(sluice_asio INTERFACE -Wno-mismatched-new-delete)
+endif()
 target_link_libraries(sluice_asio INTERFACE sluice_settings Boost::headers Threads::Threads)
 
 # sluice_library(NAME [LINK libs...]): one library per folder, all *.cpp below it.
