@@ -1,0 +1,237 @@
+#include "app/settings.hpp"
+
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "retry/table.hpp"
+
+namespace sluice::app {
+namespace {
+
+constexpr int configuration = retry::exit_code::configuration;
+
+std::int64_t whole(const std::string& text, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < least || value > most)
+    throw std::invalid_argument("'" + text + "' is not a whole number between " +
+                                std::to_string(least) + " and " + std::to_string(most));
+  return value;
+}
+
+double decimal(const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end)
+    throw std::invalid_argument("'" + text + "' is not a number");
+  return value;
+}
+
+bool yes(const std::string& text) {
+  if (text == "true" || text == "1" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "0" || text == "no" || text == "off") return false;
+  throw std::invalid_argument("'" + text + "' is neither true nor false");
+}
+
+void set_limit(settings& s, const std::string& text) {
+  if (!s.limit_given) s.limits.clear();
+  s.limit_given = true;
+  if (text == "none")
+    s.limits.clear();
+  else
+    s.limits.push_back(pipeline::parse_limit(text));
+}
+
+void set_pace(settings& s, const std::string& text) {
+  if (text == "smooth")
+    s.pace = pipeline::pace::smooth;
+  else if (text == "burst")
+    s.pace = pipeline::pace::burst;
+  else
+    throw std::invalid_argument("'" + text + "' is no pace; say smooth or burst");
+}
+
+void set_log_level(settings& s, const std::string& text) {
+  constexpr std::array known{"debug", "info", "warn", "error", "off"};
+  if (std::find(known.begin(), known.end(), text) == known.end())
+    throw std::invalid_argument("'" + text + "' is no level; say debug, info, warn, error or off");
+  s.log_level = text;
+  s.log_level_given = true;
+}
+
+void set_extra(settings& s, const std::string& text) {
+  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  if (!parsed.is_object()) throw std::invalid_argument("is not a JSON object");
+  s.extra_json = text;
+}
+
+duration time_of(const std::string& text) { return pipeline::parse_duration_option(text); }
+
+// clang-format off
+constexpr option table[] = {
+    // name             help                                                                     flag   repeats run    set
+    {"endpoint",        "Base URL of the OpenAI-compatible API (else OPENAI_BASE_URL)",           false, false, true,  [](settings& s, const std::string& t) { s.endpoint = t; }},
+    {"model",           "Model name",                                                             false, false, true,  [](settings& s, const std::string& t) { s.model = t; }},
+    {"api-key-file",    "File with the key, mode 0600 (else OPENAI_API_KEY)",                     false, false, false, [](settings& s, const std::string& t) { s.api_key_file = t; }},
+    {"limit",           "Rate limit, e.g. 10/60s, 200000tok/60s, 1000/1d or none; repeats",       false, true,  false, set_limit},
+    {"pace",            "smooth (evenly spread) or burst (as early as the window allows)",        false, false, false, set_pace},
+    {"concurrency",     "Calls queueing for a turn or under way at once",                         false, false, false, [](settings& s, const std::string& t) { s.concurrency = static_cast<unsigned>(whole(t, 1, 10000)); }},
+    {"store",           "The SQLite file that outcomes are recorded in",                          false, false, false, [](settings& s, const std::string& t) { s.store = t; }},
+    {"timeout",         "Longest time for one call, from sending to its last byte",               false, false, false, [](settings& s, const std::string& t) { s.timeout = time_of(t); }},
+    {"idle-timeout",    "Longest silence within one call",                                        false, false, false, [](settings& s, const std::string& t) { s.idle_timeout = time_of(t); }},
+    {"connect-timeout", "Longest time for one connection to be made",                             false, false, false, [](settings& s, const std::string& t) { s.connect_timeout = time_of(t); }},
+    {"max-wait",        "Longest wait that the endpoint may ask for before the run ends (75)",    false, false, false, [](settings& s, const std::string& t) { s.max_wait = time_of(t); }},
+    {"max-outage",      "Longest outage that is waited out before the run ends (69)",             false, false, false, [](settings& s, const std::string& t) { s.max_outage = time_of(t); }},
+    {"grace",           "Time for calls under way to end after an interrupt",                     false, false, false, [](settings& s, const std::string& t) { s.grace = time_of(t); }},
+    {"again",           "Analyse anew what an earlier run has finished with",                     true,  false, false, [](settings& s, const std::string& t) { s.again = yes(t); }},
+    {"fake",            "Use a fake endpoint inside the process",                                 true,  false, true,  [](settings& s, const std::string& t) { s.fake = yes(t); }},
+    {"ca-file",         "Certificate authority to trust besides the system's own (PEM)",          false, false, true,  [](settings& s, const std::string& t) { s.ca_file = t; }},
+    {"system-prompt",   "System prompt",                                                          false, false, true,  [](settings& s, const std::string& t) { s.system_prompt = t; }},
+    {"prompt",          "User prompt; {text} and {id} stand for the document's",                  false, false, true,  [](settings& s, const std::string& t) { s.prompt = t; }},
+    {"max-tokens",      "Longest answer, in tokens",                                              false, false, true,  [](settings& s, const std::string& t) { s.max_tokens = whole(t, 1, 100'000'000); }},
+    {"temperature",     "Sampling temperature",                                                   false, false, true,  [](settings& s, const std::string& t) { s.temperature = decimal(t); }},
+    {"extra-json",      "JSON object with further fields of the request",                         false, false, true,  set_extra},
+    {"max-response",    "Largest answer accepted, in bytes",                                      false, false, false, [](settings& s, const std::string& t) { s.max_response = static_cast<std::size_t>(whole(t, 1024, 1LL << 30)); }},
+    {"keep-bodies",     "Keep raw answers in the store, the key removed",                         true,  false, false, [](settings& s, const std::string& t) { s.keep_bodies = yes(t); }},
+    {"seed",            "Seed of all randomness, for runs that can be repeated",                  false, false, false, [](settings& s, const std::string& t) { s.seed = static_cast<std::uint64_t>(whole(t, 0, INT64_MAX)); }},
+    {"log-level",       "debug, info, warn, error or off",                                        false, false, false, set_log_level},
+    {"json",            "Print the run's summary as one JSON object on standard output",          true,  false, false, [](settings& s, const std::string& t) { s.json = yes(t); }},
+    {"quiet",           "Say nothing when all is well, for cron",                                 true,  false, false, [](settings& s, const std::string& t) { s.quiet = yes(t); }},
+};
+// clang-format on
+
+std::string variable_name(std::string_view option_name) {
+  std::string result = "SLUICE_";
+  for (const char c : option_name)
+    result += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return result;
+}
+
+const option* find_option(std::string_view name) {
+  const auto it = std::find_if(std::begin(table), std::end(table),
+                               [&](const option& o) { return name == o.name; });
+  return it == std::end(table) ? nullptr : it;
+}
+
+}  // namespace
+
+std::span<const option> options() { return table; }
+
+option_texts read_config_file(const std::string& path) {
+  std::ifstream in(path);
+  if (!in)
+    throw settings_error(configuration, "config file " + path +
+                                            ": cannot be read; check the path and its permissions");
+  option_texts result;
+  try {
+    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) {
+      if (item.name == "++" || item.name == "--") continue;
+      std::string name = item.name;
+      std::replace(name.begin(), name.end(), '_', '-');
+      if (!item.parents.empty() || find_option(name) == nullptr)
+        throw settings_error(configuration, "config file " + path + ": unknown key '" +
+                                                item.fullname() +
+                                                "'; `sluice run --help` lists the options, which "
+                                                "are the keys");
+      result[name] = item.inputs;
+    }
+  } catch (const CLI::Error& e) {
+    throw settings_error(configuration, "config file " + path + ": " + e.what());
+  }
+  return result;
+}
+
+option_texts read_environment() {
+  option_texts result;
+  for (const option& o : table) {
+    const char* text = std::getenv(variable_name(o.name).c_str());
+    if (text == nullptr || *text == '\0') continue;
+    std::vector<std::string>& values = result[o.name];
+    if (!o.repeats) {
+      values.emplace_back(text);
+      continue;
+    }
+    std::istringstream words(text);
+    for (std::string word; words >> word;) values.push_back(word);
+  }
+  return result;
+}
+
+void apply(settings& to, const option_texts& texts, const std::string& where, int code) {
+  for (const auto& [name, values] : texts) {
+    const option* o = find_option(name);
+    if (o == nullptr) throw settings_error(code, where + ": unknown option '" + name + "'");
+    // A later source replaces a whole list, it does not add to it.
+    if (o->repeats) to.limit_given = false;
+    for (const std::string& value : values) {
+      try {
+        o->set(to, value);
+      } catch (const std::invalid_argument& e) {
+        throw settings_error(code, where + ": --" + name + ": " + e.what());
+      }
+    }
+  }
+}
+
+std::string load_api_key(const settings& s) {
+  std::string key;
+  std::string source = "OPENAI_API_KEY";
+  if (!s.api_key_file.empty()) {
+    source = "key file " + s.api_key_file;
+    struct stat info {};
+    if (::stat(s.api_key_file.c_str(), &info) != 0)
+      throw settings_error(configuration, source + ": cannot be read; check the path");
+    if ((info.st_mode & 077U) != 0)
+      throw settings_error(configuration, source + ": others can read it; run chmod 600 on it");
+    std::ifstream in(s.api_key_file, std::ios::binary);
+    if (!in) throw settings_error(configuration, source + ": cannot be read; check permissions");
+    std::ostringstream text;
+    text << in.rdbuf();
+    key = text.str();
+  } else if (const char* text = std::getenv("OPENAI_API_KEY")) {
+    key = text;
+  }
+  while (!key.empty() && std::isspace(static_cast<unsigned char>(key.back()))) key.pop_back();
+  for (const char c : key)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      throw settings_error(configuration,
+                           source + ": the key holds a control character; write it anew on one line");
+  return key;
+}
+
+std::string settings_to_json(const settings& s) {
+  nlohmann::json j;
+  j["endpoint"] = s.endpoint;
+  j["model"] = s.model;
+  j["fake"] = s.fake ? "true" : "false";
+  j["ca-file"] = s.ca_file;
+  j["system-prompt"] = s.system_prompt;
+  j["prompt"] = s.prompt;
+  if (s.max_tokens) j["max-tokens"] = std::to_string(*s.max_tokens);
+  if (s.temperature) j["temperature"] = nlohmann::json(*s.temperature).dump();
+  if (!s.extra_json.empty()) j["extra-json"] = s.extra_json;
+  return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+option_texts settings_from_json(const std::string& json) {
+  option_texts result;
+  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  if (!parsed.is_object()) return result;
+  for (const option& o : table) {
+    const auto it = parsed.find(o.name);
+    if (o.of_the_run && it != parsed.end() && it->is_string())
+      result[o.name].push_back(it->get<std::string>());
+  }
+  return result;
+}
+
+}  // namespace sluice::app
