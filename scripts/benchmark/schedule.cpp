@@ -73,7 +73,7 @@ void print_row(const client& who, unsigned jobs, unsigned seeds) {
     seconds.push_back(to_seconds(result.ended));
   }
   const unsigned documents = jobs * documents_per_job;
-  const bool all = *std::min_element(succeeded.begin(), succeeded.end()) >= documents;
+  const bool all = median(succeeded) >= documents;
   const double over = median(seconds) - to_seconds(minimum(documents));
   // A client that loses documents is through early; that is nothing to be praised for.
   const std::string excess = all ? std::to_string(static_cast<long>(over + 0.5)) : "-";
