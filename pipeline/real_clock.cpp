@@ -16,8 +16,8 @@ constexpr duration longest_nap = std::chrono::seconds(5);
 
 class timer_alarm final : public alarm {
  public:
-  timer_alarm(const real_clock& owner, asio::any_io_executor executor)
-      : clock_(owner), timer_(std::move(executor)) {}
+  timer_alarm(const real_clock& owner, const asio::any_io_executor& executor)
+      : clock_(owner), timer_(executor) {}
 
   asio::awaitable<void> wait_until(instant when) override {
     while (!rung_) {

@@ -29,5 +29,8 @@ if (($(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28) > 28)) &&
   fixed_addresses=(setarch "$(uname -m)" -R)
 fi
 
-# The project's own files, tracked or new, NUL-separated, among the given patterns.
-own_files() { git -C "$root" ls-files -z --cached --others --exclude-standard -- "$@"; }
+# The project's own files, tracked or new, NUL-separated, among the given patterns. The clone may
+# belong to somebody else than whoever checks it, as in a container.
+own_files() {
+  git -c safe.directory='*' -C "$root" ls-files -z --cached --others --exclude-standard -- "$@"
+}
