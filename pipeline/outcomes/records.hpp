@@ -69,10 +69,21 @@ struct prior_outcome {
   fingerprint inputs{};
 };
 
-/// Reading or writing the store failed (exit 74). Names the file, the cause and the remedy.
-class storage_failure : public std::runtime_error {
+/// Something is wrong with the store; carries the exit code it calls for. The message names the
+/// file, the cause and the remedy.
+class store_error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  store_error(int code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
+/// Reading or writing the store failed (exit 74).
+class storage_failure : public store_error {
+ public:
+  explicit storage_failure(const std::string& text) : store_error(74, text) {}
 };
 
 /// Where workers write. Runs on the I/O thread; the writing itself may be elsewhere.

@@ -1,0 +1,170 @@
+#include "pipeline/documents/reader.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "pipeline/documents/inputs.hpp"
+#include "pipeline/documents/jsonl.hpp"
+#include "pipeline/documents/lines.hpp"
+#include "pipeline/documents/seen_ids.hpp"
+#include "pipeline/documents/text_file.hpp"
+#include "pipeline/documents/utf8.hpp"
+
+namespace sluice::pipeline {
+namespace {
+
+std::array<std::uint64_t, 2> random_key() {
+  std::random_device device;
+  const auto word = [&] { return std::uint64_t{device()} << 32U | device(); };
+  return {word(), word()};
+}
+
+std::string place_name(const std::string& path, std::uint64_t line) {
+  return line == 0 ? to_valid_utf8(path) : to_valid_utf8(path) + ":" + std::to_string(line);
+}
+
+class batch_source final : public document_source {
+ public:
+  batch_source(asio::any_io_executor executor, std::vector<input> inputs)
+      : executor_(std::move(executor)), inputs_(std::move(inputs)), seen_(random_key()) {
+    for (const input& one : inputs_)
+      if (one.from == origin::kind::standard_input)
+        standard_input_ = open_descriptor(executor_, STDIN_FILENO);
+  }
+
+  asio::awaitable<std::optional<source_item>> next() override {
+    while (at_ < inputs_.size()) {
+      if (inputs_[at_].from == origin::kind::text_file) {
+        source_item item = from_text_file();
+        ++at_;
+        co_return std::optional<source_item>(std::move(item));
+      }
+      if (!lines_) {
+        if (auto trouble = open_lines()) {
+          ++at_;
+          co_return std::optional<source_item>(std::move(*trouble));
+        }
+      }
+      const bool more = co_await lines_->next(line_);
+      if (!more) {
+        lines_.reset();
+        ++at_;
+        continue;
+      }
+      if (!line_.too_long && line_.text.find_first_not_of(" \t\r") == std::string::npos) continue;
+      source_item item = from_line();
+      co_return std::optional<source_item>(std::move(item));
+    }
+    co_return std::nullopt;
+  }
+
+ private:
+  std::optional<source_item> open_lines() {
+    const input& here = inputs_[at_];
+    auto bytes = here.from == origin::kind::standard_input ? std::move(standard_input_)
+                                                           : open_file(here.path);
+    if (!bytes) return bad(0, std::string("cannot be opened: ") + std::strerror(errno));
+    lines_ = std::make_unique<line_reader>(std::move(bytes));
+    return std::nullopt;
+  }
+
+  source_item from_text_file() {
+    const input& here = inputs_[at_];
+    auto read = read_text_file(here.path);
+    if (auto* e = std::get_if<text_file_error>(&read)) {
+      // The ID is known, so what is wrong is said of the document itself.
+      std::string id = to_valid_utf8(std::string_view(here.path).substr(here.id_at));
+      return bad_as(std::move(id), 0, e->line, e->cause);
+    }
+    document d;
+    d.id = to_valid_utf8(std::string_view(here.path).substr(here.id_at));
+    d.text = std::move(std::get<std::string>(read));
+    return checked(std::move(d), 0);
+  }
+
+  source_item from_line() {
+    if (line_.too_long)
+      return bad(line_.number, "longer than " + std::to_string(longest_document >> 20U) + " MiB");
+    auto parsed = parse_jsonl(line_.text);
+    if (auto* e = std::get_if<jsonl_error>(&parsed)) return bad(line_.number, e->cause);
+    auto& entry = std::get<jsonl_entry>(parsed);
+    document d;
+    d.id = std::move(entry.id);
+    d.text = std::move(entry.text);
+    d.messages = std::move(entry.messages);
+    return checked(std::move(d), line_.number);
+  }
+
+  // What holds for every document: its ID is new, and there is something to send.
+  source_item checked(document d, std::uint64_t line) {
+    d.from = origin_at(line);
+    if (const auto first = seen_.note(d.id, id_place{here(), line})) {
+      const std::string& path = inputs_[first->input].path;
+      return bad(line,
+                 "the ID \"" + printable(d.id, 80) + "\" stands already at " +
+                     printable(place_name(path, first->line), 300),
+                 retry::reason::duplicate_id);
+    }
+    if (!d.messages.empty() || !blank(d.text)) return d;
+    bad_document b;
+    b.id = std::move(d.id);
+    b.why = retry::reason::empty_input;
+    b.detail = detail_at(line, "the text is empty");
+    b.from = std::move(d.from);
+    return b;
+  }
+
+  source_item bad(std::uint64_t line, const std::string& cause,
+                  retry::reason why = retry::reason::input_error) {
+    return bad_as(place_name(inputs_[at_].path, line), line, line, cause, why);
+  }
+
+  source_item bad_as(std::string id, std::uint64_t line, std::uint64_t shown_line,
+                     const std::string& cause, retry::reason why = retry::reason::input_error) {
+    bad_document b;
+    b.id = std::move(id);
+    // Somebody may have chosen just this text as an ID, or named the same file three times.
+    const std::string plain = b.id;
+    for (unsigned n = 2; seen_.note(b.id, id_place{here(), line}); ++n)
+      b.id = plain + "#" + std::to_string(n);
+    b.why = why;
+    b.detail = detail_at(shown_line, cause);
+    b.from = origin_at(line);
+    return b;
+  }
+
+  std::uint32_t here() const { return static_cast<std::uint32_t>(at_); }
+
+  origin origin_at(std::uint64_t line) const {
+    const input& one = inputs_[at_];
+    origin o;
+    o.from = one.from;
+    if (one.from != origin::kind::standard_input) o.path = one.path;
+    o.line = line;
+    return o;
+  }
+
+  std::string detail_at(std::uint64_t line, const std::string& cause) const {
+    return printable(place_name(inputs_[at_].path, line), 300) + ": " + cause;
+  }
+
+  asio::any_io_executor executor_;
+  std::vector<input> inputs_;
+  std::unique_ptr<byte_stream> standard_input_;
+  seen_ids seen_;
+  std::size_t at_ = 0;
+  std::unique_ptr<line_reader> lines_;
+  text_line line_;
+};
+
+}  // namespace
+
+std::unique_ptr<document_source> open_documents(asio::any_io_executor executor,
+                                                std::vector<std::string> inputs) {
+  return std::make_unique<batch_source>(std::move(executor), list_inputs(inputs));
+}
+
+}  // namespace sluice::pipeline
