@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "app/program.hpp"
+
+int main(int argc, char** argv) { return sluice::app::program(argc, argv); }

@@ -398,6 +398,7 @@ void batch::stop_waiting() {
 
 void batch::interrupt() {
   interrupted_ = true;
+  source_.stop_waiting();
   grace_until_ = clock_.now() + options_.grace;
   grace_bell_->ring();
   stop(stop_cause());
