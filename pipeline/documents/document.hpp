@@ -48,6 +48,8 @@ class document_source {
   virtual ~document_source() = default;
   /// The next one, or nothing at the end. Throws input_failure when the batch cannot be read.
   virtual asio::awaitable<std::optional<source_item>> next() = 0;
+  /// Ends a wait for a slow pipe or terminal: from here on next() returns nothing.
+  virtual void abort() {}
 };
 
 /// The batch cannot be read (exit 65). The message names the thing, the cause and the remedy.
