@@ -115,13 +115,18 @@ std::unique_ptr<provider::http_endpoint> make_endpoint(asio::any_io_executor exe
 // A store holds calls of the window before this run; the limit spans both.
 void remember_recent_calls(pipeline::batch& batch, pipeline::clock& time, const target& to) {
   duration longest{};
-  for (const pipeline::limit& l : to.with.limits)
+  std::int64_t most = 0;
+  for (const pipeline::limit& l : to.with.limits) {
     longest = std::max(longest, l.window + pipeline::ring::default_guard(l));
+    if (l.unit == pipeline::limit_unit::requests) most = std::max(most, l.amount);
+  }
   if (to.fake || longest == duration::zero()) return;
   const wall_time wall = time.wall_now();
   const instant now = time.now();
   const auto reach = std::chrono::ceil<wall_time::duration>(longest);
-  for (const wall_time at : pipeline::calls_since(to.with.store, to.display, wall - reach))
+  const auto at_most = static_cast<std::size_t>(most) + to.with.concurrency;
+  for (const wall_time at :
+       pipeline::calls_since(to.with.store, to.display, wall - reach, at_most))
     if (at <= wall) batch.turns().remember(now - (wall - at));
 }
 
@@ -222,8 +227,8 @@ int send(assignment work) {
       make_endpoint(executor, http_options_of(to, time, std::to_string(::getpid())));
   pipeline::batch batch(executor, time, *endpoint, *source, store.get(), *store, shown, view,
                         batch_options_of(to.with, work.again));
-  remember_recent_calls(batch, time, to);
   const std::string run_id = store->begin_run(info);
+  remember_recent_calls(batch, time, to);
   shown.run_started(run_id, to.display, limits_text(to.with.limits));
 
   interrupts signals(context, [&](int number) {

@@ -6,7 +6,8 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <nlohmann/json.hpp>
+
+#include "pipeline/documents/jsonl.hpp"
 
 namespace sluice::pipeline {
 
@@ -79,6 +80,7 @@ asio::awaitable<void> batch::end_grace() {
     const instant until = grace_until_.value_or(instant::max());
     if (clock_.now() >= until) {
       endpoint_.abort();
+      source_.abort();
       co_return;
     }
     co_await grace_bell_->wait_until(until);
@@ -105,6 +107,7 @@ asio::awaitable<void> batch::worker() {
     // Bad disk or unreadable batch: stop paying; what is in flight still ends.
     if (!failure_) failure_ = std::current_exception();
     stop_waiting();
+    source_.abort();
   }
   if (--in_hand_ == 0) {
     finished_ = true;
@@ -360,15 +363,8 @@ asio::awaitable<void> batch::end(journey& j, retry::outcome how, retry::reason w
   r.took = clock_.now() - j.taken;
   r.inputs = j.inputs;
   r.from = j.doc.from;
-  if (j.doc.from.from == origin::kind::standard_input) {
-    nlohmann::json kept;
-    kept["id"] = j.doc.id;
-    if (j.doc.messages.empty())
-      kept["text"] = j.doc.text;
-    else
-      kept["messages"] = nlohmann::json::parse(j.doc.messages, nullptr, false);
-    r.kept_document = kept.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
+  if (j.doc.from.from == origin::kind::standard_input)
+    r.kept_document = jsonl_line(j.doc.id, j.doc.text, j.doc.messages);
   r.ended_at = clock_.wall_now();
   const outcome_record told = r;
   co_await recorder_.outcome(std::move(r));
@@ -398,7 +394,7 @@ void batch::stop_waiting() {
 
 void batch::interrupt() {
   interrupted_ = true;
-  source_.stop_waiting();
+  source_.abort();
   grace_until_ = clock_.now() + options_.grace;
   grace_bell_->ring();
   stop(stop_cause());

@@ -58,10 +58,16 @@ class waiting_stream final : public byte_stream {
     const asio::mutable_buffer room(into.data(), into.size());
     const std::size_t n =
         co_await stream_.async_read_some(room, asio::redirect_error(asio::use_awaitable, ec));
+    if (ec == asio::error::operation_aborted) co_return std::size_t{0};
     // A terminal whose other side is gone says EIO: that is an end too.
     if (ec == asio::error::eof || ec == boost::system::errc::io_error) co_return std::size_t{0};
     if (ec) fail("standard input", ec.message().c_str());
     co_return n;
+  }
+
+  void cancel() override {
+    boost::system::error_code ignored;
+    stream_.cancel(ignored);
   }
 
  private:

@@ -18,6 +18,8 @@ class byte_stream {
   virtual ~byte_stream() = default;
   /// At least one byte, or 0 at the end. Throws input_failure when reading fails.
   virtual asio::awaitable<std::size_t> read_some(std::span<char> into) = 0;
+  /// Lets a waiting read_some return 0.
+  virtual void cancel() {}
 };
 
 /// A regular file. Null, with errno set, when it cannot be opened.

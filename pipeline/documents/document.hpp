@@ -48,8 +48,8 @@ class document_source {
   virtual ~document_source() = default;
   /// The next one, or nothing at the end. Throws input_failure when the batch cannot be read.
   virtual asio::awaitable<std::optional<source_item>> next() = 0;
-  /// Ends a wait for more input, for a run that is stopping. What can be had at once still comes.
-  virtual void stop_waiting() {}
+  /// Ends a wait for a slow pipe or terminal: from here on next() returns nothing.
+  virtual void abort() {}
   /// How many there will be, when that can be told beforehand.
   virtual std::optional<std::uint64_t> expected() const { return std::nullopt; }
 };

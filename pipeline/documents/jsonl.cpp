@@ -246,4 +246,17 @@ std::variant<jsonl_entry, jsonl_error> parse_jsonl(std::string_view line) {
   return entry;
 }
 
+std::string jsonl_line(std::string_view id, std::string_view text, std::string_view messages) {
+  const auto quoted = [](std::string_view s) {
+    return json(s).dump(-1, ' ', false, json::error_handler_t::replace);
+  };
+  // The conversation goes in as it is: through a tree, its keys would come out in another order.
+  std::string line = "{\"id\":" + quoted(id);
+  if (messages.empty())
+    line += ",\"text\":" + quoted(text) + "}";
+  else
+    line.append(",\"body\":{\"messages\":").append(messages).append("}}");
+  return line;
+}
+
 }  // namespace sluice::pipeline

@@ -33,4 +33,8 @@ struct jsonl_error {
 /// its decimal text; null counts as absent; of a field that stands twice the last counts.
 std::variant<jsonl_entry, jsonl_error> parse_jsonl(std::string_view line);
 
+/// A document as one such line, without a line end; parse_jsonl gives back the same. `messages` is
+/// JSON or empty.
+std::string jsonl_line(std::string_view id, std::string_view text, std::string_view messages);
+
 }  // namespace sluice::pipeline

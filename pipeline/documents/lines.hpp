@@ -23,6 +23,8 @@ class line_reader {
   explicit line_reader(std::unique_ptr<byte_stream> from);
   /// The next line into `into`, or false at the end. An unterminated last line counts.
   asio::awaitable<bool> next(text_line& into);
+  /// Lets a waiting next() come to an end.
+  void cancel() { from_->cancel(); }
 
  private:
   std::unique_ptr<byte_stream> from_;

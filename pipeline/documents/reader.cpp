@@ -36,7 +36,7 @@ class batch_source final : public document_source {
   }
 
   asio::awaitable<std::optional<source_item>> next() override {
-    while (at_ < inputs_.size()) {
+    while (at_ < inputs_.size() && !aborted_) {
       if (inputs_[at_].from == origin::kind::text_file) {
         source_item item = from_text_file();
         ++at_;
@@ -49,6 +49,7 @@ class batch_source final : public document_source {
         }
       }
       const bool more = co_await lines_->next(line_);
+      if (aborted_) break;  // what there is may be half a line
       if (!more) {
         lines_.reset();
         ++at_;
@@ -59,6 +60,11 @@ class batch_source final : public document_source {
       co_return std::optional<source_item>(std::move(item));
     }
     co_return std::nullopt;
+  }
+
+  void abort() override {
+    aborted_ = true;
+    if (lines_) lines_->cancel();
   }
 
  private:
@@ -158,6 +164,7 @@ class batch_source final : public document_source {
   std::size_t at_ = 0;
   std::unique_ptr<line_reader> lines_;
   text_line line_;
+  bool aborted_ = false;
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "pipeline/documents/jsonl.hpp"
 #include "pipeline/documents/lines.hpp"
@@ -48,15 +47,13 @@ source_item from_text_file(const rerun_target& of) {
 }
 
 source_item from_kept(const rerun_target& of) {
-  nlohmann::json kept = nlohmann::json::parse(of.kept_document, nullptr, false);
-  if (!kept.is_object()) return bad_one(of, "the document was not kept: pipe it in again");
-  std::string text;
-  std::string messages;
-  if (kept.contains("text") && kept["text"].is_string())
-    text = std::move(kept["text"].get_ref<std::string&>());
-  if (kept.contains("messages") && kept["messages"].is_array() && !kept["messages"].empty())
-    messages = kept["messages"].dump();
-  return finished(of, std::move(text), std::move(messages));
+  auto parsed = parse_jsonl(of.kept_document);
+  auto* kept = std::get_if<jsonl_entry>(&parsed);
+  // A line that could not be read is known by its number alone.
+  const bool by_number = of.id.starts_with("-:" + std::to_string(of.from.line));
+  if (kept == nullptr || kept->id != of.id || by_number)
+    return bad_one(of, "the document could not be kept: pipe it in again");
+  return finished(of, std::move(kept->text), std::move(kept->messages));
 }
 
 source_item from_line(const rerun_target& of, const text_line& line) {
@@ -97,7 +94,7 @@ class rerun_source final : public document_source {
         item = from_kept(target);
         break;
       case origin::kind::jsonl_line: {
-        if (!lines_ || path_ != target.from.path) open(target.from.path);
+        if (path_ != target.from.path) open(target.from.path);
         while (lines_ && line_.number < target.from.line) {
           const bool more = co_await lines_->next(line_);
           if (!more) lines_.reset();
@@ -125,7 +122,7 @@ class rerun_source final : public document_source {
 
   std::vector<rerun_target> targets_;
   std::size_t at_ = 0;
-  std::string path_;
+  std::optional<std::string> path_;
   std::string problem_;
   std::unique_ptr<line_reader> lines_;
   text_line line_;

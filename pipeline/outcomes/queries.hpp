@@ -76,6 +76,11 @@ std::string to_json_line(const result_row& row);
 /// One run as it was written down.
 run_info find_run(const std::string& path, const std::optional<std::string>& run = std::nullopt);
 
+/// When the latest calls to that endpoint were sent, oldest first, of those since `since` and at
+/// most `most`: what a limit still remembers of runs before this one.
+std::vector<wall_time> calls_since(const std::string& path, const std::string& endpoint,
+                                   wall_time since, std::size_t most);
+
 /// Which documents a re-run takes up.
 enum class selection {
   failed_and_deferred,

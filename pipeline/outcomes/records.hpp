@@ -56,7 +56,7 @@ struct outcome_record {
   duration took{};    ///< from taken in hand to the end
   fingerprint inputs{};
   origin from;
-  /// JSON {"id","text"|"messages"} of a document from standard input, else empty.
+  /// A document from standard input as a line of JSONL, else empty.
   std::string kept_document;
   wall_time ended_at{};
 };

@@ -1,0 +1,300 @@
+// Selections of rows; report.cpp turns them into JSON.
+#include "pipeline/outcomes/queries.hpp"
+
+#include <sys/stat.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "pipeline/outcomes/rows.hpp"
+#include "pipeline/outcomes/schema.hpp"
+
+namespace sluice::pipeline {
+namespace {
+
+constexpr int nothing_there = 65;
+
+wall_time from_ms(std::int64_t ms) {
+  return wall_time(std::chrono::milliseconds(ms));
+}
+
+// One consistent view of a store for as long as it is open.
+class view {
+ public:
+  view(const std::string& path, const std::optional<std::string>& run) : db_(open(path)) {
+    db_.execute("BEGIN");
+    if (schema::version_of(db_) < schema::steps().back().to) nothing(path);
+    const bool last = !run || *run == "last";
+    sqlite::statement s(db_, last ? "SELECT number FROM runs ORDER BY number DESC LIMIT 1"
+                                  : "SELECT number FROM runs WHERE id = ?1");
+    if (!last) s.bind(1, std::string_view(*run));
+    if (!s.step()) {
+      if (last) nothing(path);
+      throw store_error(nothing_there, "store " + path + ": no run " + *run +
+                                           "; take its ID from the last lines of its log, or say "
+                                           "`last`");
+    }
+    run_ = s.integer(0);
+    whole_ = !run;
+  }
+
+  sqlite::statement prepare(const std::string& sql) { return sqlite::statement(db_, sql.c_str()); }
+  std::int64_t run() const { return run_; }
+  bool whole() const { return whole_; }
+
+  // Which outcomes count: those of the run, or each document's latest. Of a line that could not be
+  // used, none, once a later run has found a document there: it has been mended.
+  std::string counted() const {
+    if (!whole_)
+      return "counted AS (SELECT * FROM outcomes WHERE run = " + std::to_string(run_) + ")";
+    return "latest AS (SELECT o.rowid AS at, o.* FROM outcomes o JOIN "
+           "  (SELECT document, max(run) AS run FROM outcomes GROUP BY document) l "
+           "  ON o.document = l.document AND o.run = l.run), "
+           "bad_line AS MATERIALIZED (SELECT at, document, run, origin_path, origin_line FROM "
+           "latest "
+           "  WHERE reason IN ('input_error', 'duplicate_id') AND origin = 'jsonl_line'), "
+           "mended AS MATERIALIZED (SELECT DISTINCT b.at FROM outcomes o JOIN bad_line b "
+           "  ON o.origin_path = b.origin_path AND o.origin_line = b.origin_line "
+           "  AND o.run > b.run AND o.document <> b.document), "
+           "counted AS (SELECT * FROM latest WHERE at NOT IN (SELECT at FROM mended))";
+  }
+
+  // Which calls count.
+  std::string of_run() const { return whole_ ? "1" : "run = " + std::to_string(run_); }
+
+ private:
+  [[noreturn]] static void nothing(const std::string& path) {
+    throw store_error(nothing_there, "store " + path +
+                                         ": nothing is stored there yet; start with "
+                                         "`sluice run`, or name another --store");
+  }
+
+  static sqlite::database open(const std::string& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+      throw store_error(nothing_there, "store " + path +
+                                           ": no such file; start with `sluice run`, "
+                                           "or name the right one with --store");
+    // Absolute, so that SQLite cannot take it for a URI or for memory.
+    std::error_code ec;
+    const auto full = std::filesystem::absolute(path, ec);
+    return {ec ? path : full.string(), sqlite::access::read};
+  }
+
+  sqlite::database db_;
+  std::int64_t run_ = 0;
+  bool whole_ = true;
+};
+
+std::uint64_t count(const sqlite::statement& s, int column) {
+  return static_cast<std::uint64_t>(s.integer(column));
+}
+
+void add_outcomes(view& v, summary& into) {
+  sqlite::statement s = v.prepare("WITH " + v.counted() +
+                                  " SELECT outcome, class, reason, count(*), sum(waited_ns) "
+                                  "FROM counted GROUP BY outcome, class, reason");
+  while (s.step()) {
+    const std::uint64_t n = count(s, 3);
+    const auto how = retry::outcome_named(s.text(0));
+    into.documents += n;
+    if (how == retry::outcome::succeeded) into.succeeded += n;
+    if (how == retry::outcome::deferred) into.deferred += n;
+    if (how == retry::outcome::mismatched) into.mismatched += n;
+    if (how == retry::outcome::failed) {
+      into.failed += n;
+      (s.text(1) == "transient" ? into.failed_transient : into.failed_permanent) += n;
+    }
+    if (how != retry::outcome::succeeded) into.by_reason[std::string(s.text(2))] += n;
+    if (!v.whole()) into.model_wait += s.time(4);
+  }
+  if (!v.whole()) return;
+  // Like the calls, the waiting is that of all runs.
+  sqlite::statement waited = v.prepare("SELECT sum(waited_ns) FROM outcomes");
+  if (waited.step()) into.model_wait = waited.time(0);
+}
+
+void add_calls(view& v, summary& into) {
+  sqlite::statement s = v.prepare(
+      "SELECT count(*), sum(http_status = 429), sum(attempt > 1), "
+      "count(DISTINCT CASE WHEN attempt > 1 THEN document END), sum(prompt_tokens), "
+      "sum(completion_tokens), min(jitter_ns), max(jitter_ns), count(retry_after_ns) "
+      "FROM attempts WHERE " +
+      v.of_run());
+  if (!s.step()) return;
+  into.calls = count(s, 0);
+  into.rate_limited = count(s, 1);
+  into.retries = count(s, 2);
+  into.documents_retried = count(s, 3);
+  into.prompt_tokens = s.maybe_integer(4);
+  into.completion_tokens = s.maybe_integer(5);
+  if (!s.null(6)) into.jitter_min = s.time(6);
+  if (!s.null(7)) into.jitter_max = s.time(7);
+  const std::int64_t hints = s.integer(8);
+  if (hints == 0) return;
+
+  sqlite::statement nth = v.prepare("SELECT retry_after_ns FROM attempts WHERE " + v.of_run() +
+                                    " AND retry_after_ns IS NOT NULL "
+                                    "ORDER BY retry_after_ns LIMIT 1 OFFSET ?1");
+  const auto percentile = [&](std::int64_t percent) {
+    const sqlite::reset_after guard(nth);
+    nth.bind(1, std::int64_t{(percent * hints + 99) / 100 - 1});
+    nth.step();
+    return nth.time(0);
+  };
+  into.retry_after_p50 = percentile(50);
+  into.retry_after_p95 = percentile(95);
+}
+
+void add_elapsed(view& v, summary& into) {
+  // A run that was killed lasted until the last thing known of it.
+  sqlite::statement s = v.prepare(
+      "SELECT sum(max(0, coalesce(ended_ms, "
+      "  (SELECT max(ended_ms) FROM outcomes WHERE run = runs.number), started_ms) - started_ms)) "
+      "FROM runs WHERE " +
+      (v.whole() ? std::string("1") : "number = " + std::to_string(v.run())));
+  if (s.step()) into.elapsed = std::chrono::milliseconds(s.integer(0));
+}
+
+run_info info_of(view& v) {
+  sqlite::statement s = v.prepare(
+      "SELECT id, command, endpoint, model, settings, inputs, started_ms, ended_ms, exit_code, "
+      "summary FROM runs WHERE number = ?1");
+  s.bind(1, v.run());
+  s.step();
+  run_info r;
+  r.id = s.text(0);
+  r.command = s.text(1);
+  r.endpoint = s.text(2);
+  r.model = s.text(3);
+  r.settings_json = s.text(4);
+  r.inputs_json = s.text(5);
+  r.started = from_ms(s.integer(6));
+  if (!s.null(7)) r.ended = from_ms(s.integer(7));
+  if (!s.null(8)) r.exit = static_cast<int>(s.integer(8));
+  r.summary_json = s.text(9);
+  return r;
+}
+
+rerun_target target_of(const sqlite::statement& s) {
+  rerun_target t;
+  t.id = s.text(0);
+  t.from.from = origin_named(s.text(1));
+  t.from.path = s.text(2);
+  t.from.line = count(s, 3);
+  t.kept_document = s.text(4);
+  return t;
+}
+
+constexpr const char* target_columns =
+    "d.id, o.origin, o.origin_path, o.origin_line, o.kept_document ";
+
+void choose_by_id(view& v, const std::vector<std::string>& ids, rerun_choice& into) {
+  sqlite::statement s = v.prepare(std::string("SELECT ") + target_columns +
+                                  "FROM documents d JOIN outcomes o ON o.document = d.number "
+                                  "WHERE d.id = ?1 ORDER BY o.run DESC LIMIT 1");
+  std::set<std::string> taken;
+  for (const std::string& id : ids) {
+    if (!taken.insert(id).second) continue;
+    const sqlite::reset_after guard(s);
+    s.bind(1, std::string_view(id));
+    if (s.step())
+      into.targets.push_back(target_of(s));
+    else
+      into.unknown_ids.push_back(id);
+  }
+}
+
+// The latest outcome decides, but the document must have ended so in that run as well.
+void choose_by_run(view& v, selection which, rerun_choice& into) {
+  const std::string wanted = which == selection::failed ? "('failed')" : "('failed', 'deferred')";
+  sqlite::statement s =
+      v.prepare(std::string("SELECT ") + target_columns +
+                "FROM outcomes then_ JOIN documents d ON d.number = then_.document "
+                "JOIN outcomes o ON o.document = d.number AND o.run = "
+                "  (SELECT max(run) FROM outcomes WHERE document = d.number) "
+                "WHERE then_.run = ?1 AND then_.outcome IN " +
+                wanted + " AND o.outcome IN " + wanted + " ORDER BY d.number");
+  s.bind(1, v.run());
+  while (s.step()) into.targets.push_back(target_of(s));
+}
+
+}  // namespace
+
+summary summarise(const std::string& path, const std::optional<std::string>& run) {
+  view v(path, run);
+  const run_info info = info_of(v);
+  summary s;
+  s.run = info.id;
+  s.unfinished = !info.exit;
+  s.exit = info.exit;
+  add_outcomes(v, s);
+  add_calls(v, s);
+  add_elapsed(v, s);
+  return s;
+}
+
+void for_each_result(const std::string& path, const std::optional<std::string>& run,
+                     const std::function<void(const result_row&)>& each) {
+  view v(path, run);
+  sqlite::statement s = v.prepare(
+      "WITH " + v.counted() +
+      " SELECT d.id, r.id, o.outcome, o.reason, o.class, o.text, o.attempts, o.http_status, "
+      "o.request_id, o.prompt_tokens, o.completion_tokens, o.waited_ns, o.took_ns, o.detail "
+      "FROM counted o JOIN documents d ON d.number = o.document JOIN runs r ON r.number = o.run "
+      "ORDER BY d.number");
+  while (s.step()) {
+    result_row row;
+    row.id = s.text(0);
+    row.run = s.text(1);
+    row.outcome = s.text(2);
+    row.reason = s.text(3);
+    row.kind = s.text(4);
+    row.text = s.text(5);
+    row.attempts = count(s, 6);
+    row.http_status = static_cast<int>(s.integer(7));
+    row.request_id = s.text(8);
+    row.prompt_tokens = s.maybe_integer(9);
+    row.completion_tokens = s.maybe_integer(10);
+    row.waited = s.time(11);
+    row.took = s.time(12);
+    row.detail = s.text(13);
+    each(row);
+  }
+}
+
+run_info find_run(const std::string& path, const std::optional<std::string>& run) {
+  view v(path, run);
+  return info_of(v);
+}
+
+std::vector<wall_time> calls_since(const std::string& path, const std::string& endpoint,
+                                   wall_time since, std::size_t most) {
+  view v(path, std::nullopt);
+  // Rows come in the order in which calls ended, close enough to look only at the newest.
+  sqlite::statement s = v.prepare(
+      "SELECT sent_ms, endpoint FROM "
+      "  (SELECT sent_ms, run FROM attempts ORDER BY rowid DESC LIMIT ?1) a "
+      "JOIN runs r ON r.number = a.run WHERE sent_ms >= ?2 AND endpoint = ?3 ORDER BY sent_ms");
+  s.bind(1, static_cast<std::int64_t>(most));
+  s.bind(2, std::int64_t{since.time_since_epoch().count()});
+  s.bind(3, std::string_view(endpoint));
+  std::vector<wall_time> calls;
+  while (s.step()) calls.push_back(from_ms(s.integer(0)));
+  return calls;
+}
+
+rerun_choice rerun_targets(const std::string& path, const std::optional<std::string>& run,
+                           selection which, const std::vector<std::string>& ids) {
+  view v(path, run);
+  rerun_choice choice;
+  choice.of = info_of(v);
+  if (which == selection::ids)
+    choose_by_id(v, ids, choice);
+  else
+    choose_by_run(v, which, choice);
+  return choice;
+}
+
+}  // namespace sluice::pipeline
