@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,15 @@ struct base_url {
   bool address() const;
   /// Value of the Host field (RFC 9110, section 7.2): the port only when it is not the default.
   std::string host_field() const;
+  /// host:port, for people.
+  std::string host_and_port() const;
+  /// The request target that a Location leads to (RFC 9110, section 10.2.2; resolved as RFC 3986,
+  /// section 5, says), or nothing when that is another origin or no URL at all.
+  std::optional<std::string> follow(std::string_view location) const;
 };
+
+/// An address made safe for logs: no user name, no password, no values in the query, no fragment.
+std::string safe_url(std::string_view text);
 
 /// Parses and checks an address (RFC 3986). White space at the ends is ignored. Throws
 /// std::invalid_argument that names the text, what is wrong with it and what to say instead; user
