@@ -1,5 +1,5 @@
-// A slot: the right to make one call. provider's send takes one by move, and only admission can make
-// one, so the compiler keeps the rule that no call goes out without a turn.
+// A slot: the right to make one call. provider's send takes one by move, and only admission can
+// make one, so the compiler keeps the rule that no call goes out without a turn.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,17 @@ namespace sluice::pipeline {
 class admission;
 }
 
+namespace sluice::testing {
+class slot_maker_for_tests;
+}
+
 namespace sluice::provider {
 
-/// Passkey: only admission can construct one, so only admission can make a slot.
+/// Passkey: only admission can construct one, so only admission can make a slot. Tests of the
+/// transport alone have a maker of their own, which lives in tests/support.
 class slot_key {
   friend class sluice::pipeline::admission;
+  friend class sluice::testing::slot_maker_for_tests;
   slot_key() {}
 };
 
