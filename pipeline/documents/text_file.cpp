@@ -60,6 +60,8 @@ std::variant<std::string, text_file_error> read_text_file(const std::string& pat
     have += static_cast<std::size_t>(n);
   }
   text.resize(have);
+  const std::size_t mark = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  if (have - mark > longest_document) return too_long();
 
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     return text_file_error{1, "UTF-16: convert the file with iconv -f UTF-16 -t UTF-8"};
@@ -70,8 +72,7 @@ std::variant<std::string, text_file_error> read_text_file(const std::string& pat
     return text_file_error{
         line_of(text, nul),
         "a NUL character at byte " + std::to_string(nul + 1) + " of the file: this is no text"};
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  if (text.size() > longest_document) return too_long();
+  text.erase(0, mark);
   return text;
 }
 

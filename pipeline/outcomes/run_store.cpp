@@ -45,7 +45,7 @@ void make_file(const std::string& path) {
   ::close(fd);
 }
 
-// "20261130T061803Z", in UTC.
+// "20261130T061803Z", in UTC: sorts as text does.
 std::string stamp(wall_time t) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(t));
@@ -70,11 +70,16 @@ std::string next_run_id(wall_time now, const std::string& last) {
   const std::string fresh = run_id(stamp(now), std::random_device()() & 0x7FFFU);
   const std::size_t dash = last.find('-');
   if (dash == std::string::npos || stamp(now) > last.substr(0, dash)) return fresh;
-  unsigned number = 0;
-  for (const char c : last.substr(dash + 1))
-    number = number * 16 + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
-  if (number < 0xFFFFU) return run_id(last.substr(0, dash), number + 1);
-  return last + "+";
+  // Count on in its last four digits; when they are used up, four more sort after them.
+  std::string id = last;
+  for (std::size_t i = id.size() - 1; i > dash && id.size() - i <= 4; --i) {
+    if (id[i] != 'f') {
+      id[i] = id[i] == '9' ? 'a' : static_cast<char>(id[i] + 1);
+      return id;
+    }
+    id[i] = '0';
+  }
+  return last + "0000";
 }
 
 // Completes an awaiting coroutine, and keeps its io_context running until then.
@@ -98,17 +103,20 @@ class waiter final : public waiting_writer {
 struct run_store::state {
   state(asio::any_io_executor executor, clock& c, const std::string& at)
       : io(std::move(executor)), time(c), path(settled_path(at)), lock(path + ".lock"), db(open()) {
-    had_outcomes = db.number("SELECT EXISTS (SELECT 1 FROM outcomes)") != 0;
-    if (had_outcomes) {
-      reading.emplace(path, sqlite::access::read);
-      prior.emplace(*reading,
-                    "SELECT o.outcome, o.class, o.reason, o.inputs FROM documents d "
-                    "JOIN outcomes o ON o.document = d.number "
-                    "WHERE d.id = ?1 AND o.run < ?2 ORDER BY o.run DESC LIMIT 1");
-    }
+    look_back();
     std::error_code ec;
     folder = fs::current_path(ec).string();
     writer.emplace(db, [this](std::vector<settled_write> done) { complete(std::move(done)); });
+  }
+
+  // A store without outcomes needs no look-ups at all.
+  void look_back() {
+    if (prior || db.number("SELECT EXISTS (SELECT 1 FROM outcomes)") == 0) return;
+    reading.emplace(path, sqlite::access::read);
+    prior.emplace(*reading,
+                  "SELECT o.outcome, o.class, o.reason, o.inputs FROM documents d "
+                  "JOIN outcomes o ON o.document = d.number "
+                  "WHERE d.id = ?1 AND o.run < ?2 ORDER BY o.run DESC LIMIT 1");
   }
 
   sqlite::database open() {
@@ -140,7 +148,6 @@ struct run_store::state {
   sqlite::database db;
   std::optional<sqlite::database> reading;
   std::optional<sqlite::statement> prior;
-  bool had_outcomes = false;
   std::string folder;
   std::int64_t run = 0;  ///< 0: none has begun
   std::optional<group_writer> writer;
@@ -154,6 +161,7 @@ run_store::~run_store() = default;
 std::string run_store::begin_run(const run_info& what) {
   state& s = *state_;
   s.writer->drain();
+  s.look_back();
   const wall_time now = s.time.wall_now();
   std::string last;
   {
@@ -209,7 +217,7 @@ asio::awaitable<void> run_store::outcome(outcome_record r) {
 
 std::optional<prior_outcome> run_store::find(std::string_view document_id) {
   state& s = *state_;
-  if (!s.had_outcomes) return std::nullopt;
+  if (!s.prior) return std::nullopt;
   const sqlite::reset_after guard(*s.prior);
   s.prior->bind(1, document_id);
   // Before begin_run, everything is of an earlier run.

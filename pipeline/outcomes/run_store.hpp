@@ -1,5 +1,5 @@
 // The store of one run: a SQLite file that every attempt and outcome is written to, and that knows
-// what earlier runs left behind. See docs/store.md for its tables.
+// what earlier runs left behind. The tables are in schema.cpp.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
