@@ -45,5 +45,23 @@ TEST(ServerLimiter, BucketRefillsEvenly) {
   EXPECT_FALSE(server.arrive(instant(1100ms)));
 }
 
+TEST(ServerLimiter, SaysWhenTheNextPartOfTheBudgetComesBack) {
+  struct row {
+    window_kind kind;
+    duration after_one_call;
+  };
+  for (const row& r :
+       {row{window_kind::rolling, 8s}, row{window_kind::fixed, 7s}, row{window_kind::strict, 0s}}) {
+    server_limiter server({10, 10s, r.kind, false});
+    EXPECT_FALSE(server.arrive(instant(1s)));
+    EXPECT_EQ(server.until_release(instant(3s)), r.after_one_call) << static_cast<int>(r.kind);
+  }
+  server_limiter fresh({10, 10s, window_kind::rolling, false});
+  EXPECT_EQ(fresh.until_release(instant(3s)), duration{});
+  server_limiter hammered({1, 10s, window_kind::rolling, true});
+  for (int i = 0; i < 5; ++i) hammered.arrive(instant(i * 1s));
+  EXPECT_EQ(hammered.until_release(instant(4s)), duration(10s));
+}
+
 }  // namespace
 }  // namespace sluice::fixtures
