@@ -125,8 +125,8 @@ struct fake_texts {
     fixtures::fake_options result;
     const auto colon = listen.rfind(':');
     if (colon == std::string::npos)
-      throw settings_error(exit_codes::usage, "--listen " + listen +
-                                                  ": no port; say for example 127.0.0.1:8787");
+      throw settings_error(exit_codes::usage,
+                           "--listen " + listen + ": no port; say for example 127.0.0.1:8787");
     result.host = listen.substr(0, colon);
     if (result.host.size() > 2 && result.host.front() == '[')
       result.host = result.host.substr(1, result.host.size() - 2);
@@ -183,14 +183,16 @@ command parse_command_line(int argc, const char* const* argv) {
   CLI::App app("Sluice: one recorded outcome per document, under a rate limit.", "sluice");
   app.set_version_flag("--version", std::string("sluice ") + SLUICE_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 all succeeded, 3 some failed, 4 some differ, 64 usage, 65 input,\n"
-             "69 endpoint down, 74 disk, 75 come back later, 77 key or bill, 78 configuration.");
+  app.footer(
+      "Exit codes: 0 all succeeded, 3 some failed, 4 some differ, 64 usage, 65 input,\n"
+      "69 endpoint down, 74 disk, 75 come back later, 77 key or bill, 78 configuration.");
 
   collected shared;
   std::vector<std::string> inputs;
   CLI::App* const run = app.add_subcommand("run", "Analyse a batch, or go on with it");
-  run->add_option("documents", inputs,
-                  "Text files, folders of .txt and .md, .jsonl files, or - for JSONL on standard input")
+  run->add_option(
+         "documents", inputs,
+         "Text files, folders of .txt and .md, .jsonl files, or - for JSONL on standard input")
       ->required();
   add_options(*run, shared);
 
@@ -228,8 +230,8 @@ command parse_command_line(int argc, const char* const* argv) {
   add_options(*results, for_results, {"store"});
 
   fake_texts fake_options;
-  CLI::App* const fake =
-      app.add_subcommand("fake-endpoint", "Serve an endpoint that costs nothing and judges its client");
+  CLI::App* const fake = app.add_subcommand(
+      "fake-endpoint", "Serve an endpoint that costs nothing and judges its client");
   fake_options.add_to(*fake);
 
   try {

@@ -46,13 +46,15 @@ display::display(const settings& s)
   const char* kind = std::getenv("TERM");
   const bool dumb = kind == nullptr || std::strcmp(kind, "dumb") == 0;
   live_ = terminal_ && !dumb && !s.quiet && !silent_;
-  log_ = std::make_shared<spdlog::logger>("sluice",
-                                          std::make_shared<spdlog::sinks::stderr_sink_st>());
+  log_ =
+      std::make_shared<spdlog::logger>("sluice", std::make_shared<spdlog::sinks::stderr_sink_st>());
   log_->set_pattern("%v");
   log_->set_level(level_of(s, terminal_));
 }
 
-display::~display() { clear(); }
+display::~display() {
+  clear();
+}
 
 void display::clear() {
   if (!drawn_) return;

@@ -1,5 +1,5 @@
-// What people and cron see of a run: the log on standard error, one live line on a terminal, and the
-// verdict at the end.
+// What people and cron see of a run: the log on standard error, one live line on a terminal, and
+// the verdict at the end.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct settings;
 /// What the live line tells besides the counts, asked for when it is drawn.
 struct live_state {
   std::uint64_t calls_under_way = 0;
-  std::optional<duration> next_turn;      ///< until the next call may go
-  std::optional<duration> pace;           ///< between calls, as far as the limit tells
-  std::optional<std::uint64_t> documents; ///< in the whole batch, when it can be told
+  std::optional<duration> next_turn;       ///< until the next call may go
+  std::optional<duration> pace;            ///< between calls, as far as the limit tells
+  std::optional<std::uint64_t> documents;  ///< in the whole batch, when it can be told
 };
 
 /// Watches a batch. Everything goes to standard error.

@@ -35,8 +35,12 @@ interrupts::interrupts(boost::asio::io_context& context, std::function<void(int)
 
 interrupts::~interrupts() = default;
 
-int interrupts::received() const { return state_->received; }
+int interrupts::received() const {
+  return state_->received;
+}
 
-void interrupts::stop() { state_->signals.cancel(); }
+void interrupts::stop() {
+  state_->signals.cancel();
+}
 
 }  // namespace sluice::app

@@ -49,6 +49,8 @@ event_line& event_line::add(std::string_view key, duration value) {
   return *this;
 }
 
-std::string seconds_text(duration d) { return fmt::format("{:.3f}", to_seconds(d)); }
+std::string seconds_text(duration d) {
+  return fmt::format("{:.3f}", to_seconds(d));
+}
 
 }  // namespace sluice::app

@@ -1,3 +1,5 @@
 #include "app/program.hpp"
 
-int main(int argc, char** argv) { return sluice::app::program(argc, argv); }
+int main(int argc, char** argv) {
+  return sluice::app::program(argc, argv);
+}

@@ -15,7 +15,8 @@ namespace sluice::app {
 
 output_file::output_file(std::string path) : path_(std::move(path)) {
   struct stat there {};
-  const bool special = !path_.empty() && ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
+  const bool special =
+      !path_.empty() && ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
   if (path_.empty()) {
     fd_ = STDOUT_FILENO;
   } else if (special) {

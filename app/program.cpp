@@ -47,9 +47,8 @@ int program(int argc, const char* const* argv) {
   } catch (const pipeline::input_failure& e) {
     return say(exit_codes::unreadable_input, e.what());
   } catch (const std::exception& e) {
-    return say(exit_codes::internal,
-               std::string("an error inside sluice, please report it: ") + e.what() +
-                   "; outcomes already reported are kept");
+    return say(exit_codes::internal, std::string("an error inside sluice, please report it: ") +
+                                         e.what() + "; outcomes already reported are kept");
   }
 }
 

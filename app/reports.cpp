@@ -17,10 +17,11 @@ std::string seconds_or_none(const std::optional<duration>& d) {
 std::string in_words(const pipeline::summary& s, const std::string& store) {
   std::string text = fmt::format("store     {}\nlast run  {}{}\n", store, s.run,
                                  s.unfinished ? " (going on, or was killed)" : "");
-  text += fmt::format("documents {}: {} succeeded, {} failed ({} permanent, {} transient), "
-                      "{} deferred, {} mismatched\n",
-                      s.documents, s.succeeded, s.failed, s.failed_permanent, s.failed_transient,
-                      s.deferred, s.mismatched);
+  text += fmt::format(
+      "documents {}: {} succeeded, {} failed ({} permanent, {} transient), "
+      "{} deferred, {} mismatched\n",
+      s.documents, s.succeeded, s.failed, s.failed_permanent, s.failed_transient, s.deferred,
+      s.mismatched);
   text += fmt::format("calls     {}: {} refused (429), {} retries of {} documents\n", s.calls,
                       s.rate_limited, s.retries, s.documents_retried);
   text += fmt::format("time      {:.1f} s elapsed; documents waited {:.1f} s in all\n",

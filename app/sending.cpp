@@ -24,7 +24,8 @@ namespace sluice::app {
 namespace {
 
 namespace asio = boost::asio;
-using open_source = std::function<std::unique_ptr<pipeline::document_source>(asio::any_io_executor)>;
+using open_source =
+    std::function<std::unique_ptr<pipeline::document_source>(asio::any_io_executor)>;
 
 // What run and rerun have in common.
 struct assignment {
@@ -125,8 +126,7 @@ void remember_recent_calls(pipeline::batch& batch, pipeline::clock& time, const 
   const instant now = time.now();
   const auto reach = std::chrono::ceil<wall_time::duration>(longest);
   const auto at_most = static_cast<std::size_t>(most) + to.with.concurrency;
-  for (const wall_time at :
-       pipeline::calls_since(to.with.store, to.display, wall - reach, at_most))
+  for (const wall_time at : pipeline::calls_since(to.with.store, to.display, wall - reach, at_most))
     if (at <= wall) batch.turns().remember(now - (wall - at));
 }
 
@@ -209,8 +209,7 @@ int send(assignment work) {
   info.endpoint = to.display;
   info.model = to.with.model;
   info.settings_json = settings_to_json(to.with);
-  info.inputs_json =
-      work.inputs.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  info.inputs_json = work.inputs.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 
   pipeline::fingerprinter prints(to.origin, to.with.model, request.parameters(),
                                  request.prompt_text());
@@ -260,8 +259,7 @@ int send(assignment work) {
   store.reset();
   if (!broken.text.empty()) shown.trouble(broken.text);
   shown.run_ended(run_id, result, exit, rerun_text(to.with, result), time.now() - began);
-  if (to.with.json)
-    std::cout << pipeline::to_json(pipeline::summarise(to.with.store)) << std::endl;
+  if (to.with.json) std::cout << pipeline::to_json(pipeline::summarise(to.with.store)) << std::endl;
   return exit;
 }
 
@@ -300,8 +298,8 @@ int rerun(const rerun_command& what) {
   const std::vector<std::string> ids = what.ids.value_or(std::vector<std::string>());
   pipeline::rerun_choice choice = pipeline::rerun_targets(asked.store, what.run, which, ids);
   if (!choice.unknown_ids.empty()) {
-    std::string text = "the store " + asked.store + " knows no document '" +
-                       choice.unknown_ids.front() + "'";
+    std::string text =
+        "the store " + asked.store + " knows no document '" + choice.unknown_ids.front() + "'";
     if (choice.unknown_ids.size() > 1)
       text += " (nor " + std::to_string(choice.unknown_ids.size() - 1) + " more)";
     throw settings_error(exit_codes::unreadable_input,

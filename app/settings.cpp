@@ -74,7 +74,9 @@ void set_extra(settings& s, const std::string& text) {
   s.extra_json = text;
 }
 
-duration time_of(const std::string& text) { return pipeline::parse_duration_option(text); }
+duration time_of(const std::string& text) {
+  return pipeline::parse_duration_option(text);
+}
 
 // clang-format off
 constexpr option table[] = {
@@ -124,7 +126,9 @@ const option* find_option(std::string_view name) {
 
 }  // namespace
 
-std::span<const option> options() { return table; }
+std::span<const option> options() {
+  return table;
+}
 
 option_texts read_config_file(const std::string& path) {
   std::ifstream in(path);
@@ -203,8 +207,8 @@ std::string load_api_key(const settings& s) {
   while (!key.empty() && std::isspace(static_cast<unsigned char>(key.back()))) key.pop_back();
   for (const char c : key)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      throw settings_error(configuration,
-                           source + ": the key holds a control character; write it anew on one line");
+      throw settings_error(
+          configuration, source + ": the key holds a control character; write it anew on one line");
   return key;
 }
 

@@ -1,5 +1,5 @@
-// What the program was asked to do. Every option is a flag, a config-file key and a SLUICE_ variable,
-// from the one table in settings.cpp; flag over variable over file over default.
+// What the program was asked to do. Every option is a flag, a config-file key and a SLUICE_
+// variable, from the one table in settings.cpp; flag over variable over file over default.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,9 @@
 namespace sluice::app {
 namespace {
 
-std::string counted(std::uint64_t n, const char* what) { return fmt::format("{} {}", n, what); }
+std::string counted(std::uint64_t n, const char* what) {
+  return fmt::format("{} {}", n, what);
+}
 
 // A cause that passes by itself at a time that can be told.
 std::string come_back(const pipeline::stop_cause& cause) {

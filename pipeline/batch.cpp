@@ -180,8 +180,7 @@ asio::awaitable<void> batch::travel(journey& j) {
     if (j.first_refused) j.history.refused_since = now - *j.first_refused;
     retry::decision verdict =
         retry::decide(j.last.signal, j.history, run_, options_.patience, random_);
-    if (j.last.signal.why == retry::reason::rate_limited && !j.first_refused)
-      j.first_refused = now;
+    if (j.last.signal.why == retry::reason::rate_limited && !j.first_refused) j.first_refused = now;
     if (j.last.signal.why == retry::reason::interrupted) {
       verdict.what = retry::decision::act::give_up;
       verdict.end = retry::outcome::deferred;
@@ -216,7 +215,8 @@ asio::awaitable<void> batch::travel(journey& j) {
   }
 }
 
-// One turn through connection, slot and send. Nothing: admission is closed, or will never admit this.
+// One turn through connection, slot and send. Nothing: admission is closed, or will never admit
+// this.
 asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey& j) {
   const call_cost cost{view_.tokens ? view_.tokens(j.body) : 0};
   const priority rank{!j.retrying, j.order};
@@ -244,7 +244,9 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
         break;
       }
       switch (std::get<no_slot>(turn)) {
-        case no_slot::not_ready: line.reset(); continue;
+        case no_slot::not_ready:
+          line.reset();
+          continue;
         case no_slot::too_far: {
           stop_cause cause;
           cause.why = retry::reason::daily_limit;
@@ -255,7 +257,8 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
           co_return std::nullopt;
         }
         case no_slot::closed:
-        case no_slot::too_costly: co_return std::nullopt;
+        case no_slot::too_costly:
+          co_return std::nullopt;
       }
     }
     place.reset();
@@ -324,8 +327,7 @@ void batch::act_on(const provider::attempt_report& report, const retry::decision
 
   const bool was_open = breaker_.open();
   breaker_.note(retry::row_of(why).whose, now, random_);
-  if (breaker_.open() || was_open)
-    admission_.probe_only(breaker_.open(), breaker_.probe_at());
+  if (breaker_.open() || was_open) admission_.probe_only(breaker_.open(), breaker_.probe_at());
   if (breaker_.given_up(now)) {
     stop_cause cause;
     cause.why = retry::reason::endpoint_down;
@@ -369,10 +371,18 @@ asio::awaitable<void> batch::end(journey& j, retry::outcome how, retry::reason w
   const outcome_record told = r;
   co_await recorder_.outcome(std::move(r));
   switch (how) {
-    case retry::outcome::succeeded: ++result_.succeeded; break;
-    case retry::outcome::failed: ++result_.failed; break;
-    case retry::outcome::deferred: ++result_.deferred; break;
-    case retry::outcome::mismatched: ++result_.mismatched; break;
+    case retry::outcome::succeeded:
+      ++result_.succeeded;
+      break;
+    case retry::outcome::failed:
+      ++result_.failed;
+      break;
+    case retry::outcome::deferred:
+      ++result_.deferred;
+      break;
+    case retry::outcome::mismatched:
+      ++result_.mismatched;
+      break;
   }
   if (how != retry::outcome::succeeded) ++result_.by_reason[why];
   result_.waited += j.waited;

@@ -25,9 +25,9 @@ namespace sluice::pipeline {
 
 /// How a batch is run.
 struct batch_options {
-  unsigned concurrency = 8;      ///< permits: calls queueing for a turn or under way
-  unsigned hands_per_permit = 4; ///< documents in hand, times concurrency
-  std::vector<limit> limits;     ///< empty: no limit
+  unsigned concurrency = 8;       ///< permits: calls queueing for a turn or under way
+  unsigned hands_per_permit = 4;  ///< documents in hand, times concurrency
+  std::vector<limit> limits;      ///< empty: no limit
   pace shape = pace::smooth;
   retry::bounds patience;
   duration max_outage = std::chrono::minutes(15);
@@ -78,9 +78,9 @@ struct document_view {
 class batch {
  public:
   /// All references must outlive the batch. `past` may be null.
-  batch(asio::any_io_executor executor, clock& time, provider::endpoint& to,
-        document_source& from, history* past, recorder& into, observer& watcher,
-        document_view view, batch_options options);
+  batch(asio::any_io_executor executor, clock& time, provider::endpoint& to, document_source& from,
+        history* past, recorder& into, observer& watcher, document_view view,
+        batch_options options);
   ~batch();
   batch(const batch&) = delete;
   batch& operator=(const batch&) = delete;

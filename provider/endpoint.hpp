@@ -1,5 +1,5 @@
-// The endpoint as the pipeline sees it: make sure of a connection, then send one call on it. The real
-// one speaks HTTP (http_endpoint.hpp); the simulation and the tests bring their own.
+// The endpoint as the pipeline sees it: make sure of a connection, then send one call on it. The
+// real one speaks HTTP (http_endpoint.hpp); the simulation and the tests bring their own.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -63,7 +63,8 @@ struct attempt_report {
   bool stale_connection = false;
   /// The slot was burnt before anything was written: nothing was sent, ask for another.
   bool slot_burnt = false;
-  /// 307/308 to the same host: call again, with a slot of its own; the endpoint has noted the target.
+  /// 307/308 to the same host: call again, with a slot of its own; the endpoint has noted the
+  /// target.
   bool redirected = false;
 };
 

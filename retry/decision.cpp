@@ -24,7 +24,9 @@ decision end_with(decision::act what, reason why) {
   return d;
 }
 
-decision give_up(reason why) { return end_with(decision::act::give_up, why); }
+decision give_up(reason why) {
+  return end_with(decision::act::give_up, why);
+}
 
 decision again_after(reason why, duration delay, std::optional<duration> jitter) {
   decision d;
@@ -63,7 +65,8 @@ decision refused_for_rate(const signal& s, document_history& document, const run
     d.jitter = extra;
     return d;
   };
-  if (!hinted && ++document.unhinted_refusals > unhinted_tries) return put_off(reason::rate_limited);
+  if (!hinted && ++document.unhinted_refusals > unhinted_tries)
+    return put_off(reason::rate_limited);
   if (document.refused_since && *document.refused_since + wait > within.patience)
     return put_off(reason::patience_used);
   if (run.calls >= within.calls_per_document * run.documents)
@@ -86,7 +89,8 @@ decision refused_certificate(const run_history& run) {
 }  // namespace
 
 duration full_jitter(unsigned n, random& rng) {
-  const duration bound = std::min<duration>(longest_backoff, first_backoff * (1LL << std::min(n, 10U)));
+  const duration bound =
+      std::min<duration>(longest_backoff, first_backoff * (1LL << std::min(n, 10U)));
   return rng.between(duration::zero(), bound);
 }
 
@@ -98,11 +102,13 @@ decision decide(const signal& s, document_history& document, const run_history& 
   const row& r = row_of(why);
 
   switch (r.whose) {
-    case scope::success: return end_with(decision::act::done, reason::ok);
+    case scope::success:
+      return end_with(decision::act::done, reason::ok);
     case scope::rate:
       if (s.should_retry == false) return give_up(reason::rate_limited);
       return refused_for_rate(s, document, run, within, rng);
-    case scope::account: return end_with(decision::act::stop_run, why);
+    case scope::account:
+      return end_with(decision::act::stop_run, why);
     case scope::setup:
       if (why == reason::certificate_refused) return refused_certificate(run);
       return end_with(decision::act::stop_run, why);
@@ -120,7 +126,8 @@ decision decide(const signal& s, document_history& document, const run_history& 
         return again_after(why, extra, extra);
       }
     case scope::endpoint:
-    case scope::document: break;
+    case scope::document:
+      break;
   }
 
   auto& used = document.again_for[static_cast<std::size_t>(why)];

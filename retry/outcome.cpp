@@ -35,8 +35,12 @@ std::optional<Key> key_in(const Table& table, std::string_view text) {
 
 }  // namespace
 
-std::string_view name(outcome o) { return name_in(outcomes, o); }
-std::string_view name(outcome_class c) { return name_in(classes, c); }
+std::string_view name(outcome o) {
+  return name_in(outcomes, o);
+}
+std::string_view name(outcome_class c) {
+  return name_in(classes, c);
+}
 std::optional<outcome> outcome_named(std::string_view text) {
   return key_in<outcome>(outcomes, text);
 }

@@ -25,8 +25,8 @@ class random {
   /// Uniform between the bounds.
   duration between(duration low, duration high) {
     if (high <= low) return low;
-    return low + duration(static_cast<duration::rep>(unit() *
-                                                     static_cast<double>((high - low).count())));
+    return low +
+           duration(static_cast<duration::rep>(unit() * static_cast<double>((high - low).count())));
   }
 
  private:

@@ -4,7 +4,9 @@
 
 namespace sluice::retry {
 
-std::string_view name(reason r) { return row_of(r).name; }
+std::string_view name(reason r) {
+  return row_of(r).name;
+}
 
 std::optional<reason> reason_named(std::string_view text) {
   for (const row& entry : table())

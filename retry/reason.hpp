@@ -1,4 +1,5 @@
-// Why an attempt ended as it did: the fixed vocabulary shared by signals, decisions, outcomes and logs.
+// Why an attempt ended as it did: the fixed vocabulary shared by signals, decisions, outcomes and
+// logs.
 #pragma once
 
 #include <optional>

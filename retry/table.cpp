@@ -76,8 +76,12 @@ static_assert(in_order(), "the table has one row per reason, in the order of the
 
 }  // namespace
 
-std::span<const row> table() { return rows; }
+std::span<const row> table() {
+  return rows;
+}
 
-const row& row_of(reason r) { return rows[static_cast<std::size_t>(r)]; }
+const row& row_of(reason r) {
+  return rows[static_cast<std::size_t>(r)];
+}
 
 }  // namespace sluice::retry

@@ -1,5 +1,5 @@
-// The retry table: one row per reason. What a reason means for the document, for the run and for the
-// clock is data here; retry/decision.cpp only reads it.
+// The retry table: one row per reason. What a reason means for the document, for the run and for
+// the clock is data here; retry/decision.cpp only reads it.
 #pragma once
 
 #include <span>

@@ -8,8 +8,8 @@ namespace sluice {
 
 using duration = std::chrono::nanoseconds;
 
-/// Tag of the monotonic time line that includes suspend (CLOCK_BOOTTIME on Linux). Reading it is the
-/// business of pipeline/clock.hpp alone.
+/// Tag of the monotonic time line that includes suspend (CLOCK_BOOTTIME on Linux). Reading it is
+/// the business of pipeline/clock.hpp alone.
 struct boot_clock {
   using duration = sluice::duration;
   using rep = duration::rep;
@@ -25,6 +25,8 @@ using instant = boot_clock::time_point;
 using wall_time = std::chrono::sys_time<std::chrono::milliseconds>;
 
 /// Seconds as a decimal, for logs and reports.
-constexpr double to_seconds(duration d) { return std::chrono::duration<double>(d).count(); }
+constexpr double to_seconds(duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 }  // namespace sluice

@@ -72,8 +72,7 @@ asio::awaitable<admission::turn> admission::take(place& mine, std::function<bool
     ++in_flight_;
     // The next in line plans from here; those in burst shape may go in this very instant.
     if (auto next = std::next(queue_.begin()); next != queue_.end()) (*next)->alarm_->ring();
-    provider::slot granted(provider::slot_key(), number, now,
-                           later_by(now, ring_.use_within()));
+    provider::slot granted(provider::slot_key(), number, now, later_by(now, ring_.use_within()));
     co_return turn(std::move(granted));
   }
 }
@@ -92,7 +91,9 @@ void admission::unexplained_refusal(instant granted) {
   ring_.unexplained_refusal(granted, clock_.now());
 }
 
-void admission::remember(instant when) { ring_.grant(when, call_cost()); }
+void admission::remember(instant when) {
+  ring_.grant(when, call_cost());
+}
 
 void admission::probe_only(bool on, instant not_before) {
   probe_only_ = on;

@@ -1,6 +1,6 @@
-// Admission: the thin awaitable over the ring. Calls queue for a turn, retries ahead of new documents
-// and the oldest first; a turn is forecast without changing anything and granted when due, so that a
-// cancel or a cool-down costs nothing.
+// Admission: the thin awaitable over the ring. Calls queue for a turn, retries ahead of new
+// documents and the oldest first; a turn is forecast without changing anything and granted when
+// due, so that a cancel or a cool-down costs nothing.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -22,7 +22,9 @@ duration ring::default_guard(const limit& l) {
   return std::max(least_guard, l.window / guard_share);
 }
 
-bool ring::track::paces() const { return what.window < longest_paced_window; }
+bool ring::track::paces() const {
+  return what.window < longest_paced_window;
+}
 
 std::int64_t ring::track::cost_of(call_cost cost) const {
   return what.unit == limit_unit::requests ? 1 : std::max<std::int64_t>(cost.tokens, 1);
@@ -65,10 +67,9 @@ ring::ring(std::vector<limit> limits, pace shape, std::optional<duration> guard)
     t.what = l;
     t.guard = guard.value_or(default_guard(l));
     const double n = static_cast<double>(l.amount);
-    t.full_rate = l.unit == limit_unit::requests
-                      ? n * static_cast<double>(l.window.count()) /
-                            static_cast<double>(t.span().count())
-                      : 0;
+    t.full_rate = l.unit == limit_unit::requests ? n * static_cast<double>(l.window.count()) /
+                                                       static_cast<double>(t.span().count())
+                                                 : 0;
     t.rate = t.full_rate;
     tracks_.push_back(std::move(t));
   }

@@ -92,10 +92,18 @@ void all_succeed_sharing_nothing(unsigned jobs, bool counting) {
   ::testing::Test::RecordProperty("mean_calls", static_cast<int>(calls / 200));
 }
 
-TEST(SharingNothing, ThreeJobsAllSucceed) { all_succeed_sharing_nothing(3, false); }
-TEST(SharingNothing, ThreeJobsAllSucceedWhereRefusalsCount) { all_succeed_sharing_nothing(3, true); }
-TEST(SharingNothing, SixJobsAllSucceed) { all_succeed_sharing_nothing(6, false); }
-TEST(SharingNothing, SixJobsAllSucceedWhereRefusalsCount) { all_succeed_sharing_nothing(6, true); }
+TEST(SharingNothing, ThreeJobsAllSucceed) {
+  all_succeed_sharing_nothing(3, false);
+}
+TEST(SharingNothing, ThreeJobsAllSucceedWhereRefusalsCount) {
+  all_succeed_sharing_nothing(3, true);
+}
+TEST(SharingNothing, SixJobsAllSucceed) {
+  all_succeed_sharing_nothing(6, false);
+}
+TEST(SharingNothing, SixJobsAllSucceedWhereRefusalsCount) {
+  all_succeed_sharing_nothing(6, true);
+}
 
 }  // namespace
 }  // namespace sluice::fixtures
