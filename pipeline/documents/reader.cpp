@@ -40,7 +40,13 @@ class batch_source final : public document_source {
   }
 
   asio::awaitable<std::optional<source_item>> next() override {
-    while (at_ < inputs_.size() && !aborted_) {
+    while (at_ < inputs_.size()) {
+      const bool waits = inputs_[at_].from == origin::kind::standard_input;
+      if (waits && aborted_) {
+        lines_.reset();
+        ++at_;
+        continue;
+      }
       if (inputs_[at_].from == origin::kind::text_file) {
         source_item item = from_text_file();
         ++at_;
@@ -53,7 +59,7 @@ class batch_source final : public document_source {
         }
       }
       const bool more = co_await lines_->next(line_);
-      if (aborted_) break;  // what there is may be half a line
+      if (waits && aborted_) continue;  // what there is may be half a line
       if (!more) {
         lines_.reset();
         ++at_;
@@ -68,7 +74,8 @@ class batch_source final : public document_source {
 
   void abort() override {
     aborted_ = true;
-    if (lines_) lines_->cancel();
+    const bool waits = at_ < inputs_.size() && inputs_[at_].from == origin::kind::standard_input;
+    if (waits && lines_) lines_->cancel();
   }
 
   // Lines are counted, not read: good enough for an estimate, and only where that is quick.
