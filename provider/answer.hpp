@@ -1,5 +1,5 @@
-// What a complete HTTP answer means: from status, headers and body to one signal, the text, the usage
-// and the hints. Pure: no sockets, no clock. Called by the transport, once per answer.
+// What a complete HTTP answer means: from status, headers and body to one signal, the text, the
+// usage and the hints. Pure: no sockets, no clock. Called by the transport, once per answer.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,10 @@ struct http_answer {
   wall_time received{};  ///< stands in for a missing Date header
 };
 
-/// Turns a complete answer into the signal, text, finish reason, usage, hints, request id and detail
-/// of `into`; the rest of it (timings, raw body) is the caller's. `key` is removed from everything
-/// that is kept. Never throws for what an answer can hold. A success has a text that is not blank.
+/// Turns a complete answer into the signal, text, finish reason, usage, hints, request id and
+/// detail of `into`; the rest of it (timings, raw body) is the caller's. `key` is removed from
+/// everything that is kept. Never throws for what an answer can hold. A success has a text that is
+/// not blank.
 void interpret(const http_answer& a, std::string_view key, attempt_report& into);
 
 /// Text with the key replaced by "[key]", control characters made spaces, cut at `most` bytes at a

@@ -1,4 +1,5 @@
-// The calendar times an answer can hold: the three HTTP-dates (RFC 9110, 5.6.7) and ISO 8601 (RFC 3339).
+// The calendar times an answer can hold: the three HTTP-dates (RFC 9110, 5.6.7) and ISO 8601 (RFC
+// 3339).
 #include "provider/dates.hpp"
 
 #include <algorithm>

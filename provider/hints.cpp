@@ -20,13 +20,15 @@ struct unit {
   double nanoseconds;
 };
 constexpr unit units[] = {
-    {"s", 1e9},         {"sec", 1e9},          {"secs", 1e9},         {"second", 1e9},
-    {"seconds", 1e9},   {"m", 60e9},           {"min", 60e9},         {"mins", 60e9},
-    {"minute", 60e9},   {"minutes", 60e9},     {"h", 3600e9},         {"hr", 3600e9},
-    {"hrs", 3600e9},    {"hour", 3600e9},      {"hours", 3600e9},     {"d", 86400e9},
-    {"day", 86400e9},   {"days", 86400e9},     {"ms", 1e6},           {"msec", 1e6},
-    {"millis", 1e6},    {"millisecond", 1e6},  {"milliseconds", 1e6}, {"us", 1e3},
-    {"\xC2\xB5s", 1e3}, {"\xCE\xBCs", 1e3},    {"ns", 1},
+    {"s", 1e9},           {"sec", 1e9},          {"secs", 1e9},
+    {"second", 1e9},      {"seconds", 1e9},      {"m", 60e9},
+    {"min", 60e9},        {"mins", 60e9},        {"minute", 60e9},
+    {"minutes", 60e9},    {"h", 3600e9},         {"hr", 3600e9},
+    {"hrs", 3600e9},      {"hour", 3600e9},      {"hours", 3600e9},
+    {"d", 86400e9},       {"day", 86400e9},      {"days", 86400e9},
+    {"ms", 1e6},          {"msec", 1e6},         {"millis", 1e6},
+    {"millisecond", 1e6}, {"milliseconds", 1e6}, {"us", 1e3},
+    {"\xC2\xB5s", 1e3},   {"\xCE\xBCs", 1e3},    {"ns", 1},
 };
 
 // Retry-After and what says the same (rank 1).
@@ -44,13 +46,17 @@ constexpr wait_header wait_headers[] = {
 
 // What messages write before the wait, in lower case.
 constexpr std::string_view phrases[] = {
-    "try again in", "try again after", "retry in",   "retry after",  "retry-after:",
-    "retry_after:", "resets in",       "reset in",   "resets after", "reset after",
+    "try again in", "try again after", "retry in",    "retry after",  "retry-after:",
+    "retry_after:", "resets in",       "reset in",    "resets after", "reset after",
     "please wait",  "available in",    "retrying in",
 };
 
-bool digit(char c) { return c >= '0' && c <= '9'; }
-bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0; }
+bool digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0;
+}
 
 std::string_view trim_left(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -73,16 +79,15 @@ duration clamp_nanoseconds(double nanoseconds) {
 
 // Calendar times differ by less than 2^63 ms here: dates.cpp knows no year beyond 9999.
 duration until(wall_time then, wall_time now) {
-  const double milliseconds =
-      static_cast<double>(then.time_since_epoch().count()) -
-      static_cast<double>(now.time_since_epoch().count());
+  const double milliseconds = static_cast<double>(then.time_since_epoch().count()) -
+                              static_cast<double>(now.time_since_epoch().count());
   return clamp_nanoseconds(milliseconds * 1e6);
 }
 
 // A number without sign at the front of `text`, which is cut off. Too large is infinite.
 std::optional<double> take_number(std::string_view& text) {
-  const bool begins = !text.empty() &&
-                      (digit(text[0]) || (text[0] == '.' && text.size() > 1 && digit(text[1])));
+  const bool begins =
+      !text.empty() && (digit(text[0]) || (text[0] == '.' && text.size() > 1 && digit(text[1])));
   if (!begins) return std::nullopt;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -135,7 +140,7 @@ duration from_bare(double value, wall_time now, bare_number unit) {
   return clamp_nanoseconds(value * nanoseconds_per_second);
 }
 
-// The longest wait of a rank, and the raw text of all that was looked at.
+// The longest wait of a rank.
 struct collection {
   std::optional<duration> wait;
 
@@ -175,10 +180,9 @@ std::optional<bucket_header> read_bucket_header(std::string_view name) {
   return std::nullopt;
 }
 
-// The same bucket in one and another spelling of case.
 bucket& bucket_named(std::vector<bucket>& buckets, std::string_view name) {
   for (bucket& b : buckets)
-    if (equal_ignoring_case(b.name, name)) return b;
+    if (b.name == name) return b;
   buckets.emplace_back();
   buckets.back().name = name;
   return buckets.back();
@@ -210,23 +214,17 @@ std::optional<duration> wait_in_headers(const field_list& headers, wall_time now
   collection after;
   std::vector<bucket> buckets;
   for (const auto& [name, value] : headers) {
-    const auto* direct = std::ranges::find_if(
-        wait_headers, [&](const wait_header& w) { return equal_ignoring_case(w.name, name); });
+    const auto* direct =
+        std::ranges::find_if(wait_headers, [&](const wait_header& w) { return w.name == name; });
     if (direct != std::end(wait_headers)) {
       note(raw, name, value);
       after.add(parse_wait(value, now, direct->unit));
       continue;
     }
     if (!resets) continue;
-    const std::string lower = lower_case(name);
-    const auto header = read_bucket_header(lower);
+    const auto header = read_bucket_header(name);
     if (!header) continue;
-    bucket& b = bucket_named(buckets, std::string_view(name).substr(
-                                          header->bucket.empty()
-                                              ? 0
-                                              : static_cast<std::size_t>(header->bucket.data() -
-                                                                         lower.data()),
-                                          header->bucket.size()));
+    bucket& b = bucket_named(buckets, header->bucket);
     if (header->reset) {
       note(raw, name, value);
       b.reset = parse_wait(value, now, bare_number::seconds_or_epoch);
@@ -262,8 +260,7 @@ std::optional<duration> parse_wait(std::string_view text, wall_time now, bare_nu
     if (number.empty()) return negative ? duration::zero() : from_bare(*value, now, unit);
     std::string_view sequence = rest;
     const auto sum = take_units(sequence);
-    if (sum && trim(sequence).empty())
-      return negative ? duration::zero() : clamp_nanoseconds(*sum);
+    if (sum && trim(sequence).empty()) return negative ? duration::zero() : clamp_nanoseconds(*sum);
   }
   if (const auto date = parse_http_date(text, now)) return until(*date, now);
   if (const auto time = parse_iso_time(text)) return until(*time, now);
@@ -304,8 +301,8 @@ hint find_hint(const hint_sources& from) {
   for (const auto& [name, value] : from.details) {
     note(out.raw, name, value);
     const bool thousandths = name.ends_with("_ms") || name.ends_with("Ms");
-    details.add(parse_wait(value, now,
-                           thousandths ? bare_number::milliseconds : bare_number::seconds_or_epoch));
+    details.add(parse_wait(
+        value, now, thousandths ? bare_number::milliseconds : bare_number::seconds_or_epoch));
   }
   if (!out.wait) out.wait = details.wait;
 

@@ -1,5 +1,5 @@
-// How long an answer asks us to wait: every form of Retry-After, reset headers, details in the body and
-// the message's own words, ranked, and range-checked before any arithmetic.
+// How long an answer asks us to wait: every form of Retry-After, reset headers, details in the body
+// and the message's own words, ranked, and range-checked before any arithmetic.
 #pragma once
 
 #include <optional>
@@ -32,11 +32,12 @@ std::optional<duration> wait_in_words(std::string_view message);
 /// Where hints can be found in one answer.
 struct hint_sources {
   const field_list& headers;
-  const field_list& inner_headers;  ///< headers of a provider behind a router, from the body
-  const field_list& details;        ///< fields of the body that name a wait
-  std::string_view words;           ///< the message
-  wall_time received{};             ///< stands in for a missing Date header
-  bool resets = false;              ///< the answer is a refusal for rate, so resets speak of now
+  const field_list&
+      inner_headers;  ///< of the provider behind a router, from the body; names in lower case
+  const field_list& details;  ///< fields of the body that name a wait
+  std::string_view words;     ///< the message
+  wall_time received{};       ///< stands in for a missing Date header
+  bool resets = false;        ///< the answer is a refusal for rate, so resets speak of now
 };
 
 /// The wait of the best rank, and what it was chosen from, as received.

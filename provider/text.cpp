@@ -11,11 +11,13 @@ namespace {
 constexpr std::string_view key_mark = "[key]";
 constexpr std::size_t least_secret = 4;
 constexpr std::string_view placeholders[] = {
-    "none", "null", "empty", "test", "dummy", "ollama", "lm-studio", "no-key", "not-needed",
-    "sk-no-key-required",
+    "none",   "null",      "empty",  "test",       "dummy",
+    "ollama", "lm-studio", "no-key", "not-needed", "sk-no-key-required",
 };
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 unsigned byte_at(std::string_view text, std::size_t i) {
   return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -51,9 +53,8 @@ bool is_control(std::string_view sequence) {
 }  // namespace
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(),
-                    [](char x, char y) { return lower(x) == lower(y); });
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                            [](char x, char y) { return lower(x) == lower(y); });
 }
 
 std::string lower_case(std::string_view text) {
@@ -63,8 +64,8 @@ std::string lower_case(std::string_view text) {
 }
 
 bool blank(std::string_view text) {
-  static constexpr std::string_view wide[] = {
-      "\xC2\xA0", "\xE3\x80\x80", "\xE2\x80\x8B", "\xE2\x80\xA8", "\xE2\x80\xA9", "\xEF\xBB\xBF"};
+  static constexpr std::string_view wide[] = {"\xC2\xA0",     "\xE3\x80\x80", "\xE2\x80\x8B",
+                                              "\xE2\x80\xA8", "\xE2\x80\xA9", "\xEF\xBB\xBF"};
   while (!text.empty()) {
     if (is_control(text.substr(0, 1)) || text.front() == ' ') {
       text.remove_prefix(1);
@@ -86,8 +87,16 @@ bool is_secret(std::string_view key) {
 
 void remove_key(std::string& text, std::string_view key) {
   if (!is_secret(key)) return;
-  for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at + key_mark.size()))
-    text.replace(at, key.size(), key_mark);
+  auto at = text.find(key);
+  if (at == std::string::npos) return;
+  std::string out;
+  std::size_t from = 0;
+  for (; at != std::string::npos; at = text.find(key, from)) {
+    out.append(text, from, at - from).append(key_mark);
+    from = at + key.size();
+  }
+  out.append(text, from);
+  text = std::move(out);
 }
 
 std::string one_line(std::string_view text, std::string_view key, std::size_t most) {
