@@ -251,8 +251,9 @@ TEST(Batch, TheLastLineIsTheWaitAloneAndRefusalsCanBeCounted) {
     for (const char* field :
          {" doc=", " attempt=", " status=", " model_wait_seconds=", " duration_seconds="})
       EXPECT_THAT(line, HasSubstr(field));
-    if (line.find("status=429") != std::string::npos)
+    if (line.find("status=429") != std::string::npos) {
       EXPECT_THAT(line, HasSubstr(" retry_after_seconds="));
+    }
   }
 }
 
