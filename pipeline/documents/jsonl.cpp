@@ -150,7 +150,7 @@ class line_handler final : public nlohmann::json_sax<json> {
         messages = field();
       }
       if (f == &messages && is == shape::array) {
-        messages.text = "[";
+        messages.text.assign(1, '[');
         message_count = 0;
         message_not_object = false;
         capture_depth_ = depth_ + 1;

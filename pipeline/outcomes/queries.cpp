@@ -48,16 +48,15 @@ class view {
   std::string counted() const {
     if (!whole_)
       return "counted AS (SELECT * FROM outcomes WHERE run = " + std::to_string(run_) + ")";
-    return "latest AS (SELECT o.rowid AS at, o.* FROM outcomes o JOIN "
-           "  (SELECT document, max(run) AS run FROM outcomes GROUP BY document) l "
-           "  ON o.document = l.document AND o.run = l.run), "
-           "bad_line AS MATERIALIZED (SELECT at, document, run, origin_path, origin_line FROM "
-           "latest "
+    return "bad_line AS MATERIALIZED ("
+           "  SELECT rowid AS at, document, run, origin_path, origin_line FROM outcomes "
            "  WHERE reason IN ('input_error', 'duplicate_id') AND origin = 'jsonl_line'), "
            "mended AS MATERIALIZED (SELECT DISTINCT b.at FROM outcomes o JOIN bad_line b "
            "  ON o.origin_path = b.origin_path AND o.origin_line = b.origin_line "
            "  AND o.run > b.run AND o.document <> b.document), "
-           "counted AS (SELECT * FROM latest WHERE at NOT IN (SELECT at FROM mended))";
+           "counted AS NOT MATERIALIZED (SELECT * FROM outcomes o "
+           "  WHERE run = (SELECT max(run) FROM outcomes WHERE document = o.document) "
+           "  AND rowid NOT IN (SELECT at FROM mended))";
   }
 
   // Which calls count.

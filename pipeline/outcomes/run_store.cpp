@@ -37,11 +37,15 @@ std::string settled_path(const std::string& path) {
 // Made here and not by SQLite, for its mode; the log and the lock take after it.
 void make_file(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-  if (fd < 0)
+  if (fd < 0) {
+    const int cause = errno;
     throw storage_failure("store " + path +
-                          ": cannot be opened for writing: " + std::strerror(errno) +
-                          "; check that the folder exists and may be written to, or name another "
-                          "--store");
+                          ": cannot be opened for writing: " + std::strerror(cause) + "; " +
+                          (cause == ENOENT || cause == ENOTDIR
+                               ? "check that the folder exists"
+                               : "give this user the right to write it and its folder") +
+                          ", or name another --store");
+  }
   ::close(fd);
 }
 
