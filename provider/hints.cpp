@@ -188,17 +188,22 @@ bucket& bucket_named(std::vector<bucket>& buckets, std::string_view name) {
   return buckets.back();
 }
 
-// The reset of the exhausted bucket; when no bucket says so, of those that do not deny it; else the
-// longest of all, as a reset can only slow us down.
-std::optional<duration> exhausted_reset(const std::vector<bucket>& buckets) {
-  for (const std::optional<bool> state :
-       {std::optional<bool>(true), std::optional<bool>(), std::optional<bool>(false)}) {
-    collection found;
-    for (const bucket& b : buckets)
-      if (b.exhausted == state) found.add(b.reset);
-    if (found.wait) return found.wait;
-  }
-  return std::nullopt;
+// What a set of headers says.
+struct header_waits {
+  std::optional<duration> wait;         ///< of ranks one and two
+  std::optional<duration> last_resort;  ///< of buckets that are said not to be exhausted
+};
+
+// The reset of the exhausted bucket or, when none is said to be, of those that may be. A reset of
+// the others often speaks of a full refill, so it only counts when nothing else does.
+void choose_reset(const std::vector<bucket>& buckets, header_waits& into) {
+  collection exhausted;
+  collection unknown;
+  collection denied;
+  for (const bucket& b : buckets)
+    (!b.exhausted ? unknown : *b.exhausted ? exhausted : denied).add(b.reset);
+  into.wait = exhausted.wait ? exhausted.wait : unknown.wait;
+  into.last_resort = denied.wait;
 }
 
 void note(std::string& raw, std::string_view name, std::string_view value) {
@@ -208,9 +213,8 @@ void note(std::string& raw, std::string_view name, std::string_view value) {
   raw.append(name.substr(0, most)).append("=").append(value.substr(0, most));
 }
 
-// Ranks one and two of a set of headers.
-std::optional<duration> wait_in_headers(const field_list& headers, wall_time now, bool resets,
-                                        std::string& raw) {
+header_waits wait_in_headers(const field_list& headers, wall_time now, bool resets,
+                             std::string& raw) {
   collection after;
   std::vector<bucket> buckets;
   for (const auto& [name, value] : headers) {
@@ -235,7 +239,10 @@ std::optional<duration> wait_in_headers(const field_list& headers, wall_time now
       if (const auto count = take_number(left)) b.exhausted = negative || *count <= 0;
     }
   }
-  return after.wait ? after.wait : exhausted_reset(buckets);
+  header_waits out;
+  choose_reset(buckets, out);
+  if (after.wait) out.wait = after.wait;
+  return out;
 }
 
 }  // namespace
@@ -294,10 +301,12 @@ hint find_hint(const hint_sources& from) {
   if (const auto date = header_value(from.headers, "date"))
     if (const auto at = parse_http_date(trim(*date), now)) now = *at;
 
-  out.wait = wait_in_headers(from.headers, now, from.resets, out.raw);
+  const header_waits outer = wait_in_headers(from.headers, now, from.resets, out.raw);
+  out.wait = outer.wait;
 
   collection details;
-  details.add(wait_in_headers(from.inner_headers, now, from.resets, out.raw));
+  const header_waits inner = wait_in_headers(from.inner_headers, now, from.resets, out.raw);
+  details.add(inner.wait);
   for (const auto& [name, value] : from.details) {
     note(out.raw, name, value);
     const bool thousandths = name.ends_with("_ms") || name.ends_with("Ms");
@@ -310,6 +319,7 @@ hint find_hint(const hint_sources& from) {
     note(out.raw, "text", std::to_string(to_seconds(*words)) + "s");
     if (!out.wait) out.wait = words;
   }
+  if (!out.wait) out.wait = std::max(outer.last_resort, inner.last_resort);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "provider/request_template.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -12,21 +13,36 @@ using json = nlohmann::json;
 
 constexpr std::string_view text_mark = "{text}";
 constexpr std::string_view id_mark = "{id}";
+// More is no estimate: it would only overflow the budget's arithmetic.
+constexpr std::uint64_t most_answer_tokens = 1'000'000'000;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw std::invalid_argument(why);
 }
 
-// The inside of a JSON string: escaped, without the quotes.
-std::string escaped(std::string_view text, const char* what) {
+// The inside of a JSON string: escaped, without the quotes. Bytes that are no UTF-8 become U+FFFD.
+std::string escaped(std::string_view text) {
+  std::string quoted = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+  quoted.pop_back();
+  quoted.erase(0, 1);
+  return quoted;
+}
+
+// The same for what comes from the command line or the configuration: there it is a mistake.
+std::string escaped_option(std::string_view text, const char* what) {
   try {
-    std::string quoted = json(text).dump();
-    quoted.pop_back();
-    quoted.erase(0, 1);
-    return quoted;
+    json(text).dump();
+    return escaped(text);
   } catch (const json::exception&) {
     refuse(std::string(what) + " is not valid UTF-8: convert it, e.g. with iconv -t utf-8");
   }
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view space = " \t\r\n";
+  const auto first = text.find_first_not_of(space);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(space) - first + 1);
 }
 
 json read_extra(const std::string& text) {
@@ -67,15 +83,22 @@ request_template::request_template(request_options options) : options_(std::move
   if (options_.max_tokens) set("max_tokens", *options_.max_tokens);
   if (options_.temperature) set("temperature", *options_.temperature);
 
+  for (const char* name : {"max_tokens", "max_completion_tokens"})
+    if (const auto most = extra.find(name); most != extra.end() && most->is_number_unsigned())
+      answer_tokens_ = std::min(most->get<std::uint64_t>(), most_answer_tokens);
+
   // Object keys are sorted by nlohmann's default map, so the text is canonical.
   try {
     parameters_ = extra.dump();
   } catch (const json::exception&) {
     refuse("the extra parameters are not valid UTF-8: convert them, e.g. with iconv -t utf-8");
   }
-  head_ = R"({"model":")" + escaped(options_.model, "the model's name") + R"(","messages":[)";
+  head_ =
+      R"({"model":")" + escaped_option(options_.model, "the model's name") + R"(","messages":[)";
   tail_ = extra.empty() ? "]}" : "]," + parameters_.substr(1);
-  system_ = cut(options_.system_prompt);
+  if (!options_.system_prompt.empty())
+    system_ = R"({"role":"system","content":")" +
+              escaped_option(options_.system_prompt, "the system prompt") + "\"},";
   prompt_ = cut(options_.prompt);
 }
 
@@ -86,7 +109,7 @@ std::vector<request_template::piece> request_template::cut(std::string_view prom
     const auto id = prompt.find(id_mark);
     const auto at = std::min(text, id);
     piece next;
-    next.fixed = escaped(prompt.substr(0, at), "the prompt");
+    next.fixed = escaped_option(prompt.substr(0, at), "the prompt");
     if (at == std::string_view::npos) {
       prompt = {};
     } else {
@@ -111,28 +134,26 @@ std::string request_template::render(std::string_view id, std::string_view text,
                                      std::string_view messages) const {
   if (text.empty() == messages.empty())
     refuse("a document has either a text or messages: give exactly one of them");
-  const std::string safe_id = escaped(id, "the document's ID");
-  const std::string safe_text = escaped(text, "the document's text");
+  const std::string safe_id = escaped(id);
+  const std::string safe_text = escaped(text);
 
   std::string out;
-  out.reserve(head_.size() + options_.system_prompt.size() + options_.prompt.size() +
-              safe_text.size() + messages.size() + tail_.size() + 128);
+  out.reserve(head_.size() + system_.size() + options_.prompt.size() + safe_text.size() +
+              messages.size() + tail_.size() + 256);
   out += head_;
-  if (!system_.empty()) {
-    out += R"({"role":"system","content":")";
-    append(out, system_, safe_id, safe_text);
-    out += "\"},";
-  }
+  out += system_;
   if (messages.empty()) {
     out += R"({"role":"user","content":")";
     append(out, prompt_, safe_id, safe_text);
     out += "\"}";
   } else {
-    const json list = json::parse(messages, nullptr, false);
-    if (!list.is_array() || list.empty())
+    // Checked without being built, then sent as it is: order and spelling are the document's.
+    const std::string_view list = trim(messages);
+    const bool array = list.starts_with('[') && json::accept(list);
+    const std::string_view inside = array ? trim(list.substr(1, list.size() - 2)) : list;
+    if (!array || inside.empty())
       refuse("the document's messages are not a JSON array with something in it");
-    const std::string written = list.dump();
-    out.append(written, 1, written.size() - 2);
+    out += inside;
   }
   out += tail_;
   return out;
@@ -147,7 +168,7 @@ std::string request_template::prompt_text() const {
 }
 
 std::int64_t request_template::estimate_tokens(std::string_view body) const {
-  return static_cast<std::int64_t>(body.size() / 4) + options_.max_tokens.value_or(0);
+  return static_cast<std::int64_t>(body.size() / 4 + answer_tokens_);
 }
 
 }  // namespace sluice::provider

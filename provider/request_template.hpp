@@ -12,7 +12,7 @@ namespace sluice::provider {
 /// What is the same for all requests of a run.
 struct request_options {
   std::string model;
-  std::string system_prompt;      ///< empty for none
+  std::string system_prompt;      ///< sent as it is; empty for none
   std::string prompt = "{text}";  ///< the user's message; {text} and {id} are filled in
   std::optional<std::int64_t> max_tokens;
   std::optional<double> temperature;
@@ -25,10 +25,10 @@ class request_template {
   /// Throws std::invalid_argument, with cause and remedy, for options that make no valid request.
   explicit request_template(request_options options);
 
-  /// The JSON body. Exactly one of text and messages (a JSON array as text) is not empty; else, or
-  /// when messages is no array or the text is no UTF-8, throws std::invalid_argument. {text} and
-  /// {id} in the prompts are filled in; in the document they are data. Messages are sent as they
-  /// are, after the system prompt if there is one.
+  /// The JSON body. {text} and {id} in the user's prompt are filled in; in the document they are
+  /// data, and bytes that are no UTF-8 become U+FFFD. Messages (a JSON array as text) are sent as
+  /// they are, after the system prompt. Throws std::invalid_argument unless exactly one of text and
+  /// messages is not empty, and when messages is no JSON array with something in it.
   std::string render(std::string_view id, std::string_view text, std::string_view messages) const;
 
   /// Canonical text of what shapes the answer beside model and prompts, for fingerprints.
@@ -37,7 +37,7 @@ class request_template {
   /// System prompt and user template without ambiguity, for fingerprints.
   std::string prompt_text() const;
 
-  /// Bytes of the body / 4 + max_tokens, or 0 when that is unset.
+  /// Bytes of the body / 4 + max_tokens, from wherever it was given; 0 for it when unset.
   std::int64_t estimate_tokens(std::string_view body) const;
 
  private:
@@ -56,8 +56,9 @@ class request_template {
   std::string head_;  ///< up to the messages
   std::string tail_;  ///< after them
   std::string parameters_;
-  std::vector<piece> system_;
+  std::string system_;  ///< the system message and a comma, or nothing
   std::vector<piece> prompt_;
+  std::uint64_t answer_tokens_ = 0;
 };
 
 }  // namespace sluice::provider
