@@ -232,11 +232,15 @@ TEST_P(RetryTable, RowIsKept) {
     if (stopped) {
       EXPECT_EQ(stopped->exit, c.exit);
       EXPECT_EQ(retry::name(stopped->why), retry::name(why));
-      if (c.hint) EXPECT_EQ(stopped->come_back, c.hint);
+      if (c.hint) {
+        EXPECT_EQ(stopped->come_back, c.hint);
+      }
       EXPECT_EQ(r.jobs[0].deferred, batch_size - (c.there == later ? 1 : 0));
       EXPECT_EQ(r.arrivals.size(), c.calls + (c.there == later ? 1 : 0));
       for (const auto& o : r.outcomes) {
-        if (o.outcome == outcome::deferred) EXPECT_EQ(retry::name(o.why), retry::name(why));
+        if (o.outcome == outcome::deferred) {
+          EXPECT_EQ(retry::name(o.why), retry::name(why));
+        }
       }
     } else {
       for (const auto& o : r.outcomes) {
@@ -261,7 +265,9 @@ TEST_P(RetryTable, RowIsKept) {
       const duration gap = next - calls[0].sent;
       if (c.held == waits::everybody) {
         EXPECT_GE(gap, c.least);
-        if (c.times == 1) EXPECT_LE(gap, c.most + other_call);
+        if (c.times == 1) {
+          EXPECT_LE(gap, c.most + other_call);
+        }
       } else {
         EXPECT_EQ(gap, 0ns) << "the others must not wait for this one";
       }

@@ -110,7 +110,9 @@ TEST(Sweep, EachDocumentEndsExactlyOnceWhateverHappens) {
     ASSERT_LE(r.arrivals.size(), 5U * documents);
     ASSERT_EQ(r.arrivals.size(), job.calls);
     ASSERT_LE(r.max_in_flight, s.options.concurrency);
-    if (interrupted) ASSERT_LE(r.last_sent, *s.interrupt_at + 1s);
+    if (interrupted) {
+      ASSERT_LE(r.last_sent, *s.interrupt_at + 1s);
+    }
     // What succeeded was answered, and what was answered well succeeded.
     std::size_t answered = 0;
     for (const auto& a : r.attempts) answered += a.why == reason::ok ? 1 : 0;

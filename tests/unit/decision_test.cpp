@@ -183,7 +183,9 @@ TEST(Table, EveryTroubleCarriesARemedyAndAnOutcomeThatFits) {
     EXPECT_FALSE(r.remedy.empty());
     EXPECT_NE(r.end, outcome::succeeded);
     EXPECT_EQ(r.kind == outcome_class::none, r.end == outcome::deferred);
-    if (r.stops_run != exit_code::none) EXPECT_EQ(r.end, outcome::deferred);
+    if (r.stops_run != exit_code::none) {
+      EXPECT_EQ(r.end, outcome::deferred);
+    }
   }
 }
 
