@@ -241,6 +241,9 @@ command parse_command_line(int argc, const char* const* argv) {
     std::ostringstream err;
     if (app.exit(e, out, err) == 0) return said{out.str()};
     std::string text = e.what();
+    const bool named = argc > 1 && argv[1][0] != '-';
+    if (named && app.get_subcommands().empty())
+      text = std::string("unknown command '") + argv[1] + "'";
     while (!text.empty() && text.back() == '\n') text.pop_back();
     throw settings_error(exit_codes::usage, text + "; `sluice --help` shows what there is");
   }

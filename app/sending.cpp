@@ -234,7 +234,8 @@ int send(assignment work) {
     shown.interrupted(number, to.with.grace);
     batch.interrupt();
   });
-  live_line line(shown, time, batch, slowest_pace(to.with.limits), source->expected());
+  live_line line(shown, time, batch, slowest_pace(to.with.limits),
+                 shown.live() ? source->expected() : std::nullopt);
   std::exception_ptr trouble;
   asio::co_spawn(context, line.keep_drawing(), [](std::exception_ptr) {});
   asio::co_spawn(context, batch.run(), [&](std::exception_ptr e, const pipeline::batch_result&) {

@@ -48,7 +48,8 @@ class document_source {
   virtual ~document_source() = default;
   /// The next one, or nothing at the end. Throws input_failure when the batch cannot be read.
   virtual asio::awaitable<std::optional<source_item>> next() = 0;
-  /// Ends a wait for a slow pipe or terminal: from here on next() returns nothing.
+  /// Ends a wait for a slow pipe or terminal, which is read no further; what lies in files can be
+  /// had at once and still comes.
   virtual void abort() {}
   /// How many there will be, when that can be told beforehand.
   virtual std::optional<std::uint64_t> expected() const { return std::nullopt; }

@@ -2,8 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "pipeline/documents/inputs.hpp"
@@ -36,7 +40,13 @@ class batch_source final : public document_source {
   }
 
   asio::awaitable<std::optional<source_item>> next() override {
-    while (at_ < inputs_.size() && !aborted_) {
+    while (at_ < inputs_.size()) {
+      const bool waits = inputs_[at_].from == origin::kind::standard_input;
+      if (waits && aborted_) {
+        lines_.reset();
+        ++at_;
+        continue;
+      }
       if (inputs_[at_].from == origin::kind::text_file) {
         source_item item = from_text_file();
         ++at_;
@@ -49,7 +59,7 @@ class batch_source final : public document_source {
         }
       }
       const bool more = co_await lines_->next(line_);
-      if (aborted_) break;  // what there is may be half a line
+      if (waits && aborted_) continue;  // what there is may be half a line
       if (!more) {
         lines_.reset();
         ++at_;
@@ -64,7 +74,28 @@ class batch_source final : public document_source {
 
   void abort() override {
     aborted_ = true;
-    if (lines_) lines_->cancel();
+    const bool waits = at_ < inputs_.size() && inputs_[at_].from == origin::kind::standard_input;
+    if (waits && lines_) lines_->cancel();
+  }
+
+  // Lines are counted, not read: good enough for an estimate, and only where that is quick.
+  std::optional<std::uint64_t> expected() const override {
+    constexpr std::uint64_t quick = std::uint64_t{64} << 20U;
+    std::uint64_t total = 0;
+    for (const input& one : inputs_) {
+      if (one.from == origin::kind::standard_input) return std::nullopt;
+      if (one.from == origin::kind::text_file) {
+        ++total;
+        continue;
+      }
+      std::error_code ec;
+      const std::uintmax_t size = std::filesystem::file_size(one.path, ec);
+      std::ifstream in(one.path, std::ios::binary);
+      if (ec || size > quick || !in) return std::nullopt;
+      total += static_cast<std::uint64_t>(
+          std::count(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>(), '\n'));
+    }
+    return total;
   }
 
  private:

@@ -29,6 +29,7 @@ class answer_parser final : public http::basic_parser<false> {
     body_limit(max_body);
   }
   http_answer& answer() { return answer_; }
+  bool got_start() const { return answer_.status != 0; }
   bool interim() const { return answer_.status < 200; }
 
  private:
@@ -81,6 +82,16 @@ std::string why_malformed(const error_code& error, std::string_view start) {
   return "the answer is not HTTP (" + error.message() + ")";
 }
 
+std::string_view text_of(const boost::beast::flat_buffer& in) {
+  return std::string_view(static_cast<const char*>(in.data().data()), in.size());
+}
+
+bool begins_like_http(std::string_view start) {
+  constexpr std::string_view protocol = "HTTP/1.";
+  const std::size_t size = std::min(start.size(), protocol.size());
+  return start.substr(0, size) == protocol.substr(0, size);
+}
+
 // The state of one exchange between its waits.
 class conversation {
  public:
@@ -92,15 +103,21 @@ class conversation {
     auto& in = line_.in;
     while (in.size() > 0) {
       error_code error;
+      // Beast waits for a whole line; whoever speaks another protocol may never send one.
+      if (!parser_->got_start() && !begins_like_http(text_of(in))) {
+        out.ended = how::malformed;
+        out.cause = why_malformed(http::error::bad_version, text_of(in));
+        return true;
+      }
       const std::size_t used = parser_->put(in.data(), error);
       if (error && error != http::error::need_more) {
-        const std::string_view start(static_cast<const char*>(in.data().data()), in.size());
         out.ended = error == http::error::body_limit ? how::over_limit : how::malformed;
-        out.cause = why_malformed(error, start);
+        out.cause = why_malformed(error, text_of(in));
         out.answer.status = parser_->answer().status;
         return true;
       }
       in.consume(used);
+      if (!parser_->is_header_done()) header_taken_ += used;
       if (parser_->is_done() && parser_->interim()) {
         if (parser_->answer().status == 101 || ++interim_ > most_interim_answers) {
           out.ended = how::malformed;
@@ -108,6 +125,7 @@ class conversation {
           return true;
         }
         parser_.emplace(max_body_);
+        header_taken_ = 0;
         continue;
       }
       if (parser_->is_done()) {
@@ -116,8 +134,9 @@ class conversation {
       }
       if (error || used == 0) break;
     }
-    // Only an unfinished header or chunk extension piles up.
-    if (in.size() > header_limit + read_size) {
+    // Beast's own limit is for what piles up, which leaves out the lines already taken in.
+    const std::size_t taken = parser_->is_header_done() ? 0 : header_taken_;
+    if (taken + in.size() > header_limit) {
       out.ended = how::malformed;
       out.cause = why_malformed(http::error::header_limit, {});
       return true;
@@ -153,6 +172,7 @@ class conversation {
   line& line_;
   std::size_t max_body_;
   std::optional<answer_parser> parser_;
+  std::size_t header_taken_ = 0;
   int interim_ = 0;
 };
 
