@@ -101,6 +101,7 @@ TEST_F(Settings, EndpointFlagOverVariableOverFileOverTheUsualVariable) {
 
 TEST_F(Settings, ALimitReplacesThoseOfLowerSources) {
   d.environment.erase("SLUICE_LIMIT");
+  d.environment["SLUICE_PACE"] = "burst";  // no run waits for the one before
   d.folder.write("limits.toml", "limit = [\"10/60s\", \"1000/1d\"]\n");
   const auto limits_with = [&](testing::arguments words) {
     words.insert(words.begin(), {"run", "in.txt", "--again"});
