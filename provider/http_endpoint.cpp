@@ -200,7 +200,7 @@ void http_endpoint::core::fill(attempt_report& report, exchange_result& got, boo
       signal.why = reason::connection_lost;
       report.stale_connection = was_reused && got.received == 0;
       signal.may_have_been_billed = got.written && !report.stale_connection;
-      // The others were opened no later and will not have fared better.
+      // Idle ones have most likely met the same end.
       if (report.stale_connection) idle.clear();
       cause =
           "connection to " + peer + " lost (" + got.cause + ") " +

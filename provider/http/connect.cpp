@@ -25,7 +25,8 @@ std::string words_for(const error_code& error) {
 
 std::string seconds_text(duration d) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g s", to_seconds(d));
+  const auto whole = std::chrono::round<std::chrono::milliseconds>(d);
+  std::snprintf(text.data(), text.size(), "%.10g s", to_seconds(whole));
   return text.data();
 }
 

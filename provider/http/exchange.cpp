@@ -144,6 +144,22 @@ class conversation {
     return false;
   }
 
+  // Time is up, but after a stall of this process (Ctrl-Z, say) the answer may be here already, and
+  // it is paid for.
+  void last_look(exchange_result& out) {
+    const how verdict = out.ended;
+    while (true) {
+      const auto space = line_.in.prepare(read_size);
+      const io_result r = line_.read(space.data(), space.size());
+      if (r.ended == io_result::what::closed) end_of_stream(r, out);
+      if (r.ended != io_result::what::done) break;
+      out.received += r.bytes;
+      line_.in.commit(r.bytes);
+      if (parse(out)) return;
+    }
+    if (out.ended != how::answered) out.ended = verdict;
+  }
+
   // The connection is over; so is an answer that is delimited by just that.
   void end_of_stream(const io_result& r, exchange_result& out) {
     error_code error;
@@ -239,7 +255,10 @@ asio::awaitable<exchange_result> exchange(line& on, watchdog& deadlines,
         co_return out;
       }
       const bool go_on = co_await ready(on, watched, r.ended, end, out);
-      if (!go_on) co_return out;
+      if (!go_on) {
+        if (watched.expired()) talk.last_look(out);
+        co_return out;
+      }
     }
     const auto space = on.in.prepare(read_size);
     r = on.read(space.data(), space.size());

@@ -45,7 +45,7 @@ void watchdog::look() {
       w->expired_ = true;
       w->deadline_ = steady::time_point::max();
       boost::system::error_code ignored;
-      w->socket_.close(ignored);
+      w->socket_.cancel(ignored);
     } else {
       next = std::min(next, w->deadline_);
     }
@@ -58,7 +58,7 @@ void watchdog::abort() {
   for (watch* w : watches_) {
     w->aborted_ = true;
     boost::system::error_code ignored;
-    w->socket_.close(ignored);
+    w->socket_.cancel(ignored);
   }
 }
 

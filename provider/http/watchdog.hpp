@@ -23,8 +23,8 @@ class watchdog : public std::enable_shared_from_this<watchdog> {
  public:
   explicit watchdog(const asio::any_io_executor& executor) : timer_(executor) {}
 
-  /// One operation on one socket. Past its deadline, or on abort, the socket is closed, which ends
-  /// whatever waits on it. Without a deadline until one is given.
+  /// One operation on one socket. Past its deadline, or on abort, whatever waits on the socket
+  /// ends; the owner then sees why and closes it. Without a deadline until one is given.
   class watch {
    public:
     watch(watchdog& by, asio::ip::tcp::socket& socket);
@@ -46,7 +46,7 @@ class watchdog : public std::enable_shared_from_this<watchdog> {
     bool aborted_ = false;
   };
 
-  /// Closes the sockets of all that is under way.
+  /// Ends all that is under way.
   void abort();
 
  private:

@@ -330,6 +330,25 @@ TEST(HttpEndpoint, ATimeoutOfOneCallLeavesTheOthersAlone) {
   EXPECT_WHY(w.call(), reason::ok);
 }
 
+TEST(HttpEndpoint, AnAnswerThatCameDuringAStallIsKept) {
+  raw_server server({{read_request(), wait_told(), send_bytes(with_length(answer_body))}});
+  endpoint_world w(server.url());
+  w.options.timeout = w.options.idle_timeout = 50ms;
+  w.to();
+  std::thread hand([&] {
+    server.await_requests(1);
+    boost::asio::post(w.context, [&] {
+      const auto until = std::chrono::steady_clock::now() + 60ms;
+      server.go_on();
+      server.await_sent(1);
+      while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    });
+  });
+  const attempt_report r = w.call();
+  hand.join();
+  EXPECT_WHY(r, reason::ok);
+}
+
 TEST(HttpEndpoint, EndlessTimeoutsDoNotOverflow) {
   raw_server server({good_answer()});
   endpoint_world w(server.url());
@@ -559,19 +578,23 @@ struct stuck_lookup {
   std::shared_ptr<std::promise<void>> let_go = std::make_shared<std::promise<void>>();
   std::shared_future<void> gone = let_go->get_future().share();
   std::shared_ptr<std::atomic<int>> asked = std::make_shared<std::atomic<int>>(0);
+  int stuck_from = 1;  ///< the first one to be stuck
 
-  ~stuck_lookup() { let_go->set_value(); }
+  ~stuck_lookup() { release(); }
+  void release() {
+    if (!std::exchange(released, true)) let_go->set_value();
+  }
+  bool released = false;
   std::function<std::vector<std::string>(const std::string&)> function() const {
-    return [gone = gone, asked = asked](const std::string&) {
-      ++*asked;
-      gone.wait();
+    return [gone = gone, asked = asked, from = stuck_from](const std::string&) {
+      if (++*asked >= from) gone.wait();
       return std::vector<std::string>{"127.0.0.1"};
     };
   }
 };
 
 TEST(HttpEndpoint, AStuckLookupIsBounded) {
-  const stuck_lookup stuck;
+  stuck_lookup stuck;
   endpoint_world w("http://slow.example:8000");
   w.options.lookup = stuck.function();
   w.options.connect_timeout = 50ms;
@@ -587,7 +610,7 @@ TEST(HttpEndpoint, AStuckLookupIsBounded) {
 }
 
 TEST(HttpEndpoint, AbortEndsAStuckLookup) {
-  const stuck_lookup stuck;
+  stuck_lookup stuck;
   endpoint_world w("http://slow.example:8000");
   w.options.lookup = stuck.function();
   w.to();
@@ -613,6 +636,53 @@ TEST(HttpEndpoint, RunningOutOfDescriptorsIsSaidSo) {
   EXPECT_WHY(r, reason::connect_failure);
   EXPECT_THAT(r.detail, HasSubstr("too many open files"));
   EXPECT_WHY(w.call(), reason::ok);
+}
+
+TEST(HttpEndpoint, AnIdleConnectionMakesRoomWhenDescriptorsRunOut) {
+  raw_server server({good_answer()});
+  stuck_lookup stuck;
+  stuck.stuck_from = 2;
+  endpoint_world w("http://slow.example:" + std::to_string(server.port()));
+  w.options.lookup = stuck.function();
+  auto first = w.connect();
+  std::optional<readiness> second;
+  boost::asio::co_spawn(w.context, w.to().make_ready(),
+                        [&](std::exception_ptr, readiness r) { second.emplace(std::move(r)); });
+  w.context.restart();
+  while (stuck.asked->load() < 2) w.context.poll();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = dup(0);
+  close(lowest_free);
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(lowest_free);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  first.reset();
+  stuck.release();
+  w.context.run();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(std::holds_alternative<std::unique_ptr<connection>>(*second));
+  server.await_ended(1);
+}
+
+TEST(HttpEndpoint, AConnectionMayOutliveItsEndpoint) {
+  raw_server server({good_answer()});
+  endpoint_world w(server.url());
+  auto on = w.connect();
+  w.end();
+  on.reset();
+  server.await_ended(1);
+}
+
+TEST(HttpEndpoint, AConnectionFromElsewhereIsAMistake) {
+  class foreign final : public connection {};
+  endpoint_world w("http://127.0.0.1:9");
+  const call what("{}", "doc", 1);
+  slot turn = w.slots.make();
+  EXPECT_THROW(
+      run_to_end(w.context, w.to().send(std::move(turn), std::make_unique<foreign>(), what)),
+      std::logic_error);
 }
 
 // ---- redirects

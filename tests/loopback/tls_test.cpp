@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/post.hpp>
+#include <thread>
+
 #include "tests/support/endpoint_world.hpp"
 
 namespace sluice::provider {
@@ -204,6 +207,23 @@ TEST(Tls, ASilentHandshakeIsBounded) {
   const attempt_report r = w.call();
   EXPECT_WHY(r, reason::tls_failure);
   EXPECT_THAT(r.detail, HasSubstr("0.05 s"));
+  server.await_ended(1);
+}
+
+TEST(Tls, AbortEndsAHandshake) {
+  raw_server_options options;
+  options.accept_only = true;
+  raw_server server({script()}, options);
+  endpoint_world w("https://127.0.0.1:" + std::to_string(server.port()));
+  w.to();
+  std::thread hand([&] {
+    while (server.connections() < 1) std::this_thread::yield();
+    boost::asio::post(w.context, [&] { w.to().abort(); });
+  });
+  const attempt_report r = w.call();
+  hand.join();
+  EXPECT_WHY(r, reason::interrupted);
+  EXPECT_FALSE(r.signal.may_have_been_billed);
   server.await_ended(1);
 }
 

@@ -93,6 +93,9 @@ struct endpoint_world {
     return std::move(std::get<std::unique_ptr<provider::connection>>(ready));
   }
 
+  /// The endpoint's life is over.
+  void end() { made_.reset(); }
+
   boost::asio::io_context context{1};
   instant now{std::chrono::hours(1)};
   provider::http_options options;

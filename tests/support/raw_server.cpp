@@ -166,6 +166,11 @@ void raw_server::await_requests(std::size_t count) const {
   changed_.wait(lock, [&] { return requests_.size() >= count; });
 }
 
+void raw_server::await_sent(std::size_t count) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return sent_ >= count; });
+}
+
 void raw_server::await_ended(std::size_t count) const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ended_ >= count; });
@@ -247,9 +252,13 @@ void raw_server::serve(int socket, std::size_t number) {
         case action::kind::read_some:
           over = !take_in();
           break;
-        case action::kind::send:
+        case action::kind::send: {
           other->write(step->bytes);
+          const std::lock_guard lock(mutex_);
+          ++sent_;
+          changed_.notify_all();
           break;
+        }
         case action::kind::drip: {
           pollfd hangup{socket, POLLIN, 0};
           while (::poll(&hangup, 1, 5) == 0) other->write(step->bytes);

@@ -89,6 +89,8 @@ class raw_server {
   std::vector<std::string> requests() const;
   /// Waits until that many requests are there.
   void await_requests(std::size_t count) const;
+  /// Waits until that many sends are done.
+  void await_sent(std::size_t count) const;
   /// Waits until that many connections have ended.
   void await_ended(std::size_t count) const;
   /// Everything that came, decrypted where there is TLS.
@@ -112,6 +114,7 @@ class raw_server {
   int told_ = 0;
   std::size_t accepted_ = 0;
   std::size_t ended_ = 0;
+  std::size_t sent_ = 0;
   std::vector<int> open_;
   std::vector<std::string> requests_;
   std::string received_;
