@@ -29,6 +29,7 @@ struct batch::journey {
   unsigned attempts = 0;
   unsigned resends = 0;
   bool retrying = false;
+  bool sent = false;  ///< the last report is of a call, not of a connection that was not had
   provider::attempt_report last;
 };
 
@@ -230,6 +231,7 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
       if (!line && !admission_.closed()) {
         provider::readiness ready = co_await endpoint_.make_ready();
         if (auto* trouble = std::get_if<provider::attempt_report>(&ready)) {
+          j.sent = false;
           j.granted = instant{};
           j.sent_at = clock_.wall_now();
           co_return std::optional<provider::attempt_report>(std::move(*trouble));
@@ -277,6 +279,7 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
       --run_.calls;
       continue;
     }
+    j.sent = true;
     ++j.attempts;
     ++result_.calls;
     // The one resend of a stale connection, and a followed redirect, cost a slot but no attempt.
@@ -312,9 +315,8 @@ void batch::note_attempt(journey& j, const provider::attempt_report& report,
   r.sent_at = j.sent_at;
   if (report.signal.status == 429) ++result_.refused;
   observer_.attempt_ended(r, verdict);
-  // What was never sent is no attempt.
-  if (retry::row_of(report.signal.why).whose != retry::scope::unsent)
-    recorder_.attempt(std::move(r));
+  // What was never sent is no attempt, and has no number of its own.
+  if (j.sent) recorder_.attempt(std::move(r));
 }
 
 void batch::act_on(const provider::attempt_report& report, const retry::decision& verdict,
