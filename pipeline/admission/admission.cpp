@@ -38,8 +38,10 @@ asio::awaitable<void> admission::near(place& mine) {
         co_await mine.alarm_->wait_until(instant::max());
         continue;
       }
-      if (too_far(due, now) || due <= later_by(now, connect_ahead)) co_return;
-      co_await mine.alarm_->wait_until(due - connect_ahead);
+      // Connecting is what a probe is about: not ahead of its time.
+      const instant connect_at = std::max(due - connect_ahead, probe_at_);
+      if (too_far(due, now) || connect_at <= now) co_return;
+      co_await mine.alarm_->wait_until(connect_at);
       continue;
     }
     // In burst shape those behind the first have their turn at the same instant.
