@@ -51,8 +51,13 @@ batch::batch(asio::any_io_executor executor, clock& time, provider::endpoint& to
       reader_turn_(time, 1),
       breaker_(options_.max_outage),
       grace_bell_(time.make_alarm()) {
-  for (const limit& l : options_.limits)
-    if (l.unit == limit_unit::requests) options_.patience.window = l.window;
+  // A refusal without a hint waits for the window of the rate, not for that of a quota.
+  std::optional<duration> window;
+  for (const limit& l : options_.limits) {
+    if (l.unit != limit_unit::requests || l.window > options_.patience.max_wait) continue;
+    window = std::min(window.value_or(l.window), l.window);
+  }
+  if (window) options_.patience.window = *window;
 }
 
 batch::~batch() = default;
