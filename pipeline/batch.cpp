@@ -328,8 +328,17 @@ void batch::act_on(const provider::attempt_report& report, const retry::decision
                    instant granted) {
   const retry::reason why = report.signal.why;
   const instant now = clock_.now();
-  if (why == retry::reason::ok) ++run_.successes;
-  if (why == retry::reason::certificate_refused) ++run_.certificate_probes;
+  if (why == retry::reason::ok) {
+    ++run_.successes;
+    run_.certificate_probes = 0;
+  }
+  if (why == retry::reason::certificate_refused && verdict.what == retry::decision::act::again) {
+    // Those under way together with the last probe tell nothing new.
+    if (run_.certificate_probes == 0 || now >= next_certificate_probe_) {
+      ++run_.certificate_probes;
+      next_certificate_probe_ = now + verdict.delay / 2;
+    }
+  }
   if (why == retry::reason::interrupted) return;
 
   const bool was_open = breaker_.open();
