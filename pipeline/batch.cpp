@@ -29,6 +29,7 @@ struct batch::journey {
   unsigned attempts = 0;
   unsigned resends = 0;
   bool retrying = false;
+  bool sent = false;  ///< the last report is of a call, not of a connection that was not had
   provider::attempt_report last;
 };
 
@@ -50,8 +51,13 @@ batch::batch(asio::any_io_executor executor, clock& time, provider::endpoint& to
       reader_turn_(time, 1),
       breaker_(options_.max_outage),
       grace_bell_(time.make_alarm()) {
-  for (const limit& l : options_.limits)
-    if (l.unit == limit_unit::requests) options_.patience.window = l.window;
+  // A refusal without a hint waits for the window of the rate, not for that of a quota.
+  std::optional<duration> window;
+  for (const limit& l : options_.limits) {
+    if (l.unit != limit_unit::requests || l.window > options_.patience.max_wait) continue;
+    window = std::min(window.value_or(l.window), l.window);
+  }
+  if (window) options_.patience.window = *window;
 }
 
 batch::~batch() = default;
@@ -230,6 +236,7 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
       if (!line && !admission_.closed()) {
         provider::readiness ready = co_await endpoint_.make_ready();
         if (auto* trouble = std::get_if<provider::attempt_report>(&ready)) {
+          j.sent = false;
           j.granted = instant{};
           j.sent_at = clock_.wall_now();
           co_return std::optional<provider::attempt_report>(std::move(*trouble));
@@ -277,6 +284,7 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
       --run_.calls;
       continue;
     }
+    j.sent = true;
     ++j.attempts;
     ++result_.calls;
     // The one resend of a stale connection, and a followed redirect, cost a slot but no attempt.
@@ -312,17 +320,25 @@ void batch::note_attempt(journey& j, const provider::attempt_report& report,
   r.sent_at = j.sent_at;
   if (report.signal.status == 429) ++result_.refused;
   observer_.attempt_ended(r, verdict);
-  // What was never sent is no attempt.
-  if (retry::row_of(report.signal.why).whose != retry::scope::unsent)
-    recorder_.attempt(std::move(r));
+  // What was never sent is no attempt, and has no number of its own.
+  if (j.sent) recorder_.attempt(std::move(r));
 }
 
 void batch::act_on(const provider::attempt_report& report, const retry::decision& verdict,
                    instant granted) {
   const retry::reason why = report.signal.why;
   const instant now = clock_.now();
-  if (why == retry::reason::ok) ++run_.successes;
-  if (why == retry::reason::certificate_refused) ++run_.certificate_probes;
+  if (why == retry::reason::ok) {
+    ++run_.successes;
+    run_.certificate_probes = 0;
+  }
+  if (why == retry::reason::certificate_refused && verdict.what == retry::decision::act::again) {
+    // Those under way together with the last probe tell nothing new.
+    if (run_.certificate_probes == 0 || now >= next_certificate_probe_) {
+      ++run_.certificate_probes;
+      next_certificate_probe_ = now + verdict.delay / 2;
+    }
+  }
   if (why == retry::reason::interrupted) return;
 
   const bool was_open = breaker_.open();

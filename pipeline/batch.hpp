@@ -127,6 +127,7 @@ class batch {
   permits reader_turn_;
   retry::breaker breaker_;
   retry::run_history run_;
+  instant next_certificate_probe_ = instant::min();
   batch_result result_;
   std::exception_ptr failure_;
   bool exhausted_ = false;

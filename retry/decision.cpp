@@ -65,6 +65,7 @@ decision refused_for_rate(const signal& s, document_history& document, const run
     d.jitter = extra;
     return d;
   };
+  if (s.should_retry == false) return put_off(reason::rate_limited);
   if (!hinted && ++document.unhinted_refusals > unhinted_tries)
     return put_off(reason::rate_limited);
   if (document.refused_since && *document.refused_since + wait > within.patience)
@@ -105,7 +106,6 @@ decision decide(const signal& s, document_history& document, const run_history& 
     case scope::success:
       return end_with(decision::act::done, reason::ok);
     case scope::rate:
-      if (s.should_retry == false) return give_up(reason::rate_limited);
       return refused_for_rate(s, document, run, within, rng);
     case scope::account:
       return end_with(decision::act::stop_run, why);
@@ -132,7 +132,8 @@ decision decide(const signal& s, document_history& document, const run_history& 
 
   auto& used = document.again_for[static_cast<std::size_t>(why)];
   bool allowed = r.again == patiently || used < r.again;
-  if (s.should_retry) allowed = *s.should_retry && (r.again != never || used < once);
+  // The endpoint's own word: "false" forbids, "true" grants one where the table has none.
+  if (s.should_retry) allowed = *s.should_retry && (allowed || used < once);
   if (++document.charged >= within.hard_cap) allowed = false;
   if (!allowed) return give_up(why);
   if (s.hint && *s.hint > within.max_wait) {

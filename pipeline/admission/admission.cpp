@@ -38,8 +38,10 @@ asio::awaitable<void> admission::near(place& mine) {
         co_await mine.alarm_->wait_until(instant::max());
         continue;
       }
-      if (due - now > max_wait_ || due <= later_by(now, connect_ahead)) co_return;
-      co_await mine.alarm_->wait_until(due - connect_ahead);
+      // Connecting is what a probe is about: not ahead of its time.
+      const instant connect_at = std::max(due - connect_ahead, probe_at_);
+      if (too_far(due, now) || connect_at <= now) co_return;
+      co_await mine.alarm_->wait_until(connect_at);
       continue;
     }
     // In burst shape those behind the first have their turn at the same instant.
@@ -59,7 +61,7 @@ asio::awaitable<admission::turn> admission::take(place& mine, std::function<bool
       continue;
     }
     const instant due = std::max(*forecast, probe_at_);
-    if (due - now > max_wait_ && due != probe_at_) {
+    if (too_far(due, now)) {
       too_far_by_ = due - now;
       co_return turn(no_slot::too_far);
     }
@@ -75,6 +77,12 @@ asio::awaitable<admission::turn> admission::take(place& mine, std::function<bool
     provider::slot granted(provider::slot_key(), number, now, later_by(now, ring_.use_within()));
     co_return turn(std::move(granted));
   }
+}
+
+// A quota is used up. Cool-downs and probes have bounds of their own, and a cool-down of exactly
+// the longest wait is longer by its jitter.
+bool admission::too_far(instant due, instant now) const {
+  return due - now > max_wait_ && due > ring_.not_before() && due > probe_at_;
 }
 
 void admission::finished() {

@@ -96,6 +96,7 @@ class admission {
     bool operator()(const place* a, const place* b) const { return a->rank_ < b->rank_; }
   };
   bool first(const place& p) const { return *queue_.begin() == &p; }
+  bool too_far(instant due, instant now) const;
   void wake_first();
   void wake_all();
   bool may_go() const { return !probe_only_ || in_flight_ == 0; }

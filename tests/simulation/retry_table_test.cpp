@@ -179,8 +179,8 @@ told tell(const table_case& c, const std::string& victim, std::uint64_t seed) {
   trouble.signal.should_retry = c.should_retry;
   told t;
   unsigned given = 0;
+  const unsigned good_ones = c.there == later ? 1 : 0;
   if (before_sending(c.why)) {
-    const unsigned good_ones = c.there == later ? 1 : 0;
     s.server.connecting = [&](unsigned nth, duration at) {
       sim_readiness how;
       if (nth > good_ones && given < c.times) {

@@ -73,8 +73,8 @@ sim_setup mix(std::uint64_t seed, retry::random& rng) {
         bad_answer(some_reason(rng), 0, some_hint(rng), seconds_up_to(rng, 10));
     if (report.signal.why == reason::rate_limited) report.signal.status = 429;
     report.signal.should_retry = some_word(rng);
-    report.stale_connection = below(rng, 10) == 0;
-    report.redirected = below(rng, 10) == 0;
+    report.stale_connection = report.signal.why == reason::connection_lost && below(rng, 2) == 0;
+    report.redirected = report.signal.why == reason::redirected && below(rng, 2) == 0;
     return just(std::move(report));
   };
   s.server.connecting = [&rng](unsigned, duration) {
