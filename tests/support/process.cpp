@@ -67,6 +67,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
   if (o.largest_file) {
     const rlimit limit{*o.largest_file, *o.largest_file};
     ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -107,7 +108,8 @@ struct process::impl {
     ::fcntl(to_in.get(), F_SETFL, O_NONBLOCK);
     ::fcntl(from_out.get(), F_SETFL, O_NONBLOCK);
     ::fcntl(from_err.get(), F_SETFL, O_NONBLOCK);
-    if (input.empty() && !keep_open) to_in.close();
+    // What a pipe can hold, at once: the test may wait for something else than this child.
+    feed();
   }
 
   ~impl() {
@@ -142,7 +144,7 @@ struct process::impl {
     // A child that reads no more must not end the test with SIGPIPE.
     static const auto ignored = ::signal(SIGPIPE, SIG_IGN);
     (void)ignored;
-    const ssize_t n = ::write(to_in.get(), input.data(), input.size());
+    const ssize_t n = input.empty() ? 0 : ::write(to_in.get(), input.data(), input.size());
     if (n > 0) input.erase(0, static_cast<std::size_t>(n));
     const bool broken = n < 0 && errno != EAGAIN && errno != EINTR;
     if (broken || (input.empty() && !keep_open)) to_in.close();
