@@ -233,6 +233,9 @@ void interpret_redirect(const http_answer& a, std::string_view key, attempt_repo
 void interpret(const http_answer& a, std::string_view key, attempt_report& into) {
   into.signal = retry::signal(reason::ok, a.status);
   read_headers(a, key, into);
+  if (a.status < 100)
+    return fail(into, reason::malformed_response, "no such status: " + std::to_string(a.status),
+                key);
   if (a.status >= 200 && a.status < 300) {
     interpret_success(a, key, into);
     // Whatever came of it, the model has worked.

@@ -62,6 +62,11 @@ json read_extra(const std::string& text) {
   return extra;
 }
 
+bool positive(const nlohmann::json& number) {
+  return number.is_number_unsigned() ||
+         (number.is_number_integer() && number.get<std::int64_t>() > 0);
+}
+
 }  // namespace
 
 request_template::request_template(request_options options) : options_(std::move(options)) {
@@ -84,7 +89,7 @@ request_template::request_template(request_options options) : options_(std::move
   if (options_.temperature) set("temperature", *options_.temperature);
 
   for (const char* name : {"max_tokens", "max_completion_tokens"})
-    if (const auto most = extra.find(name); most != extra.end() && most->is_number_unsigned())
+    if (const auto most = extra.find(name); most != extra.end() && positive(*most))
       answer_tokens_ = std::min(most->get<std::uint64_t>(), most_answer_tokens);
 
   // Object keys are sorted by nlohmann's default map, so the text is canonical.

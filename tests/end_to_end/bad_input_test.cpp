@@ -265,20 +265,6 @@ TEST(BadInputs, AnotherProgramsDatabaseIsLeftAlone) {
   EXPECT_EQ(testing::calls(server), 0U);
 }
 
-TEST(BadInputs, AReadOnlyFolderIsNamed) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-  fixtures::fake_endpoint server(testing::unlimited());
-  const desk d(server);
-  d.folder.write("in.jsonl", testing::numbered_documents(2));
-  d.folder.write("locked/x", "");
-  std::filesystem::permissions(d.folder.at("locked"), std::filesystem::perms(0555));
-  const auto end = d.sluice({"run", "in.jsonl", "--store", "locked/s.db"});
-  std::filesystem::permissions(d.folder.at("locked"), std::filesystem::perms(0755));
-  EXPECT_EQ(end.exit, 74);
-  expect_one_clear_line(end, {"locked/s.db", "--store"});
-  EXPECT_EQ(testing::calls(server), 0U);
-}
-
 TEST(BadInputs, ASecondRunOnOneStoreEndsBeforeAnyCall) {
   std::mutex mutex;
   std::condition_variable changed;

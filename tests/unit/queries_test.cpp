@@ -325,12 +325,14 @@ TEST_F(Queries, NothingStoredIsSaidAs65) {
 }
 
 TEST_F(Queries, AStoreInAFolderThatCannotBeWrittenToCanBeRead) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs to change to a user without rights";
+  const uid_t me = ::geteuid();  // only root has to become somebody with fewer rights
   two_runs();
   namespace fs = std::filesystem;
   fs::permissions(folder.at(""), fs::perms(0555));
   fs::permissions(path, fs::perms(0444));
-  ASSERT_EQ(::seteuid(65534), 0);
+  if (me == 0) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
   std::uint64_t documents = 0;
   std::string words;
   try {
@@ -338,7 +340,9 @@ TEST_F(Queries, AStoreInAFolderThatCannotBeWrittenToCanBeRead) {
   } catch (const store_error& e) {
     words = e.what();
   }
-  ASSERT_EQ(::seteuid(0), 0);
+  if (me == 0) {
+    ASSERT_EQ(::seteuid(me), 0);
+  }
   EXPECT_EQ(documents, 5U) << words;
 }
 

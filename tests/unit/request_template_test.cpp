@@ -69,7 +69,7 @@ TEST(RequestTemplate, MarksInsideTheDocumentAreData) {
 }
 
 TEST(RequestTemplate, EscapesWhatJsonHasToEscape) {
-  const std::string nasty("quote \" back \\ tab \t nul \0 end \x1f \xF0\x9F\x98\x80", 36);
+  const std::string nasty("quote \" back \\ tab \t nul \0 end \x1f \xF0\x9F\x98\x80", 37);
   EXPECT_EQ(user_text(rendered(request_template(options()), "\"\\\n", nasty)), nasty);
 }
 

@@ -173,7 +173,7 @@ TEST(Ring, SeveralLimitsHoldAtOnce) {
   EXPECT_EQ(sent[9], 0ns);
   EXPECT_EQ(sent[10], duration(62s));
   EXPECT_EQ(sent[14], duration(62s));
-  EXPECT_EQ(sent[15], duration(24h + 24h / 30));
+  EXPECT_EQ(sent[15], duration(24h + 48min));
 }
 
 TEST(Ring, AQuotaCapsButDoesNotPace) {

@@ -292,15 +292,19 @@ TEST_F(Store, ANewerStoreIsLeftAsItIs) {
 }
 
 TEST_F(Store, AReadOnlyFileIsRefusedAtTheStart) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs to change to a user without rights";
+  const uid_t me = ::geteuid();  // only root has to become somebody with fewer rights
   begin();
   namespace fs = std::filesystem;
   fs::permissions(folder.at(""), fs::perms(0777));
   fs::permissions(path, fs::perms(0444));
   fs::permissions(path + ".lock", fs::perms(0666));
-  ASSERT_EQ(::seteuid(65534), 0);
+  if (me == 0) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
   const auto [code, words] = trouble([&] { open(); });
-  ASSERT_EQ(::seteuid(0), 0);
+  if (me == 0) {
+    ASSERT_EQ(::seteuid(me), 0);
+  }
   EXPECT_EQ(code, 74);
   EXPECT_THAT(words, HasSubstr("the right to write"));
 }
