@@ -265,7 +265,7 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
           cause.why = retry::reason::budget_refused;
           cause.exit = retry::exit_code::come_back_later;
           cause.detail = admission_.refusal();
-          cause.come_back = admission_.too_far_by();
+          if (admission_.too_far_by() > duration::zero()) cause.come_back = admission_.too_far_by();
           stop(std::move(cause));
           co_return std::nullopt;
         }

@@ -6,6 +6,10 @@ namespace sluice::pipeline {
 namespace {
 
 constexpr duration least_kept = std::chrono::seconds(5);
+// How long those behind let one go first whose turn is due: in burst shape all turns of a window
+// are at one instant, and whoever is quickest would have them all.
+constexpr duration courtesy = std::chrono::milliseconds(250);
+constexpr duration courteous_nap = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -56,6 +60,16 @@ prospect budget_line::ask(const request& r, instant now) {
   }
   if (*due <= now) {
     if (!r.take) return {prospect::kind::turn, now, 0};
+    const bool others_first = std::any_of(line.begin(), mine, [&](const planned_turn& p) {
+      return p.at <= now && now < p.at + courtesy;
+    });
+    if (others_first) {
+      if (mine == line.end()) {
+        line.push_back(r.who);
+        line.back().at = now;
+      }
+      return {prospect::kind::look_again, now + courteous_nap, 0};
+    }
     if (mine != line.end()) line.erase(mine);
     const std::uint64_t number = ring_.grant(now, r.who.cost);
     plan_anew(now);

@@ -66,16 +66,6 @@ shared_budget::shared_budget(std::unique_ptr<budget_medium> at, sharing how)
   if (const auto* state = std::get_if<budget_state>(&found)) adopt(state->settings);
 }
 
-shared_budget::~shared_budget() {
-  try {
-    if (in_line_)
-      untold_.emplace_back([this](budget_line& l, instant) { l.withdraw(how_.client); });
-    if (!untold_.empty()) flush(std::max(previous_turn_, not_before_));
-  } catch (const std::exception&) {
-    // What was not told counts as spent.
-  }
-}
-
 void shared_budget::adopt(const budget_settings& its) {
   if (how_.limits_asked_for && !same_limits(how_.limits, its.limits))
     throw budget_misuse("budget " + at_->name() + " has the limit " + in_words(its.limits) +

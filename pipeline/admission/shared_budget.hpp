@@ -71,7 +71,6 @@ class shared_budget final : public ledger {
  public:
   /// Looks at what there is. Throws budget_misuse when its limit is not the one asked for.
   shared_budget(std::unique_ptr<budget_medium> at, sharing how);
-  ~shared_budget() override;
   shared_budget(const shared_budget&) = delete;
   shared_budget& operator=(const shared_budget&) = delete;
 

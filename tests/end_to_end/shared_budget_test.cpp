@@ -158,13 +158,13 @@ TEST_F(SharedBudgetFile, IsMadeAndShownByTheProgram) {
   program show({"budget", "show", budget, "--json"}, folder.at("show.log"));
   EXPECT_EQ(show.exit_code(), 0);
   const auto shown = nlohmann::json::parse(show.output());
-  EXPECT_EQ(shown["limits"][0]["limit"], "10/1m");
+  EXPECT_EQ(shown["limits"][0]["limit"], "10/60s");
   EXPECT_EQ(shown["limits"][0]["left"], 10);
   EXPECT_EQ(shown["max_in_flight"], 4);
   EXPECT_EQ(shown["next_turn_seconds"], 0.0);
   program words({"budget", "show", budget}, folder.at("words.log"));
   EXPECT_EQ(words.exit_code(), 0);
-  EXPECT_NE(words.output().find("10/1m: 0 used, 10 left"), std::string::npos) << words.output();
+  EXPECT_NE(words.output().find("10/60s: 0 used, 10 left"), std::string::npos) << words.output();
   program none({"budget", "show", folder.at("no.budget")}, folder.at("none.log"));
   EXPECT_EQ(none.exit_code(), 78);
   EXPECT_NE(none.output().find("sluice budget init"), std::string::npos);

@@ -93,14 +93,19 @@ TEST(SharedBudget, EveryJobSucceedsWithNoCallRefused) {
 }
 
 TEST(SharedBudget, SharesAreEvenWhateverTheNumbersOfWorkers) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    const sim_setup s = shared(seed);
-    const sim_result r = simulate(s);
-    const auto share = shares(r, s.jobs, 5 * (window + 2s));
-    const auto [least, most] =
-        std::minmax_element(share.begin(), share.end(),
-                            [](const auto& a, const auto& b) { return a.second < b.second; });
-    ASSERT_LE(most->second - least->second, 1U) << "seed " << seed << " jobs " << s.jobs;
+  for (const pipeline::pace shape : {pipeline::pace::smooth, pipeline::pace::burst}) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+      sim_setup s = shared(seed);
+      s.options.shape = shape;
+      // Whoever waits for a long answer with its only worker asks for no turn.
+      if (shape == pipeline::pace::burst) s.workers.assign(s.jobs, 10);
+      const sim_result r = simulate(s);
+      const auto share = shares(r, s.jobs, 5 * (window + 2s));
+      const auto [least, most] =
+          std::minmax_element(share.begin(), share.end(),
+                              [](const auto& a, const auto& b) { return a.second < b.second; });
+      ASSERT_LE(most->second - least->second, 1U) << "seed " << seed << " jobs " << s.jobs;
+    }
   }
 }
 
