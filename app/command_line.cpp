@@ -234,6 +234,23 @@ command parse_command_line(int argc, const char* const* argv) {
       "fake-endpoint", "Serve an endpoint that costs nothing and judges its client");
   fake_options.add_to(*fake);
 
+  CLI::App* const budget = app.add_subcommand("budget", "A rate limit that several jobs share");
+  budget->require_subcommand(1);
+  budget_init_command making;
+  CLI::App* const init = budget->add_subcommand(
+      "init", "Make a budget anew, for a key by which nothing was sent within the limit's window");
+  init->add_option("file", making.file, "The budget's file, on a local disk")->required();
+  init->add_option("--limit", making.limits, "Rate limit, e.g. 10/60s or none; repeats")
+      ->required()
+      ->allow_extra_args(false)
+      ->take_all();
+  init->add_option("--max-in-flight", making.max_in_flight, "Calls under way over all jobs")
+      ->check(CLI::Range(1U, 10000U));
+  budget_show_command showing;
+  CLI::App* const show = budget->add_subcommand("show", "What is used and who is next");
+  show->add_option("file", showing.file, "The budget's file")->required();
+  show->add_flag("--json", showing.json, "One JSON object");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -262,6 +279,8 @@ command parse_command_line(int argc, const char* const* argv) {
   if (status->parsed()) return status_command{with_flags(for_status), unless_empty(status_of)};
   if (results->parsed())
     return results_command{with_flags(for_results), unless_empty(results_of), std::move(output)};
+  if (init->parsed()) return making;
+  if (show->parsed()) return showing;
   return fake_command{fake_options.parsed()};
 }
 

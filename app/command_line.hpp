@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "app/budget_command.hpp"
 #include "app/settings.hpp"
 #include "fixtures/fake_endpoint.hpp"
 
@@ -52,8 +53,8 @@ struct said {
   std::string text;
 };
 
-using command =
-    std::variant<said, run_command, rerun_command, status_command, results_command, fake_command>;
+using command = std::variant<said, run_command, rerun_command, status_command, results_command,
+                             fake_command, budget_init_command, budget_show_command>;
 
 /// Throws settings_error: 64 for what is wrong with the call itself, 65 for a file of IDs that
 /// cannot be read, 78 for the config file and variables.

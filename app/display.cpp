@@ -129,6 +129,13 @@ void display::interrupted(int signal, duration grace) {
   log_->warn(line.text());
 }
 
+void display::warning(const std::string& what) {
+  event_line line("warning");
+  line.add("detail", what);
+  clear();
+  log_->warn(line.text());
+}
+
 void display::trouble(const std::string& what) {
   if (silent_) return;
   plain("sluice: " + what);

@@ -40,6 +40,7 @@ class display final : public pipeline::observer {
   void run_started(const std::string& run, const std::string& endpoint, const std::string& limits);
   void interrupted(int signal, duration grace);
   void trouble(const std::string& what);
+  void warning(const std::string& what);
 
   /// Draws the live line anew, if there is one.
   void redraw(const pipeline::batch_result& so_far, const live_state& now);

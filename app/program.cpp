@@ -21,6 +21,8 @@ struct dispatch {
   int operator()(const rerun_command& what) const { return rerun(what); }
   int operator()(const status_command& what) const { return status(what); }
   int operator()(const results_command& what) const { return results(what); }
+  int operator()(const budget_init_command& what) const { return budget_init(what); }
+  int operator()(const budget_show_command& what) const { return budget_show(what); }
   int operator()(const fake_command& what) const {
     try {
       return fixtures::serve_until_signalled(what.with);

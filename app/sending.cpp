@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "app/budget_command.hpp"
 #include "app/display.hpp"
 #include "app/exit_codes.hpp"
 #include "app/interrupts.hpp"
@@ -221,11 +222,14 @@ int send(assignment work) {
   view.tokens = [&](const std::string& body) { return request.estimate_tokens(body); };
 
   display shown(to.with);
+  const std::string job = std::to_string(::getpid());
+  const auto budget =
+      share_budget(to.with, job, [&](const std::string& text) { shown.warning(text); });
+  pipeline::batch_options how = batch_options_of(to.with, work.again);
+  how.budget = budget;
   const instant began = time.now();
-  const auto endpoint =
-      make_endpoint(executor, http_options_of(to, time, std::to_string(::getpid())));
-  pipeline::batch batch(executor, time, *endpoint, *source, store.get(), *store, shown, view,
-                        batch_options_of(to.with, work.again));
+  const auto endpoint = make_endpoint(executor, http_options_of(to, time, job));
+  pipeline::batch batch(executor, time, *endpoint, *source, store.get(), *store, shown, view, how);
   const std::string run_id = store->begin_run(info);
   remember_recent_calls(batch, time, to);
   shown.run_started(run_id, to.display, limits_text(to.with.limits));

@@ -88,6 +88,8 @@ constexpr option table[] = {
     {"pace",            "smooth (evenly spread) or burst (as early as the window allows)",        false, false, false, set_pace},
     {"concurrency",     "Calls queueing for a turn or under way at once",                         false, false, false, [](settings& s, const std::string& t) { s.concurrency = static_cast<unsigned>(whole(t, 1, 10000)); }},
     {"store",           "The SQLite file that outcomes are recorded in",                          false, false, false, [](settings& s, const std::string& t) { s.store = t; }},
+    {"budget",          "File of the rate limit's budget that several jobs share",                false, false, false, [](settings& s, const std::string& t) { s.budget = t; }},
+    {"admission-timeout", "Longest wait for a turn on a shared budget before the run ends (75)",  false, false, false, [](settings& s, const std::string& t) { s.admission_timeout = time_of(t); }},
     {"timeout",         "Longest time for one call, from sending to its last byte",               false, false, false, [](settings& s, const std::string& t) { s.timeout = time_of(t); }},
     {"idle-timeout",    "Longest silence within one call",                                        false, false, false, [](settings& s, const std::string& t) { s.idle_timeout = time_of(t); }},
     {"connect-timeout", "Longest time for one connection to be made",                             false, false, false, [](settings& s, const std::string& t) { s.connect_timeout = time_of(t); }},

@@ -34,6 +34,8 @@ struct settings {
   pipeline::pace pace = pipeline::pace::smooth;
   unsigned concurrency = 8;
   std::string store = "sluice.db";
+  std::string budget;  ///< file of a shared budget; empty: alone with the limit
+  duration admission_timeout = std::chrono::seconds(90);
   duration timeout = std::chrono::seconds(120);
   duration idle_timeout = std::chrono::seconds(60);
   duration connect_timeout = std::chrono::seconds(10);

@@ -46,7 +46,11 @@ batch::batch(asio::any_io_executor executor, clock& time, provider::endpoint& to
       view_(std::move(view)),
       options_(std::move(options)),
       random_(options_.seed),
-      admission_(time, ring(options_.limits, options_.shape), options_.patience.max_wait),
+      admission_(time,
+                 options_.budget
+                     ? options_.budget
+                     : std::make_shared<local_ledger>(ring(options_.limits, options_.shape)),
+                 options_.patience.max_wait),
       permits_(time, options_.concurrency),
       reader_turn_(time, 1),
       breaker_(options_.max_outage),
@@ -260,6 +264,15 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
           cause.exit = retry::exit_code::come_back_later;
           cause.detail = "the --limit of a long window is used up";
           cause.come_back = admission_.too_far_by();
+          stop(std::move(cause));
+          co_return std::nullopt;
+        }
+        case no_slot::refused: {
+          stop_cause cause;
+          cause.why = retry::reason::budget_refused;
+          cause.exit = retry::exit_code::come_back_later;
+          cause.detail = admission_.refusal();
+          if (admission_.too_far_by() > duration::zero()) cause.come_back = admission_.too_far_by();
           stop(std::move(cause));
           co_return std::nullopt;
         }

@@ -33,7 +33,8 @@ struct batch_options {
   duration max_outage = std::chrono::minutes(15);
   duration grace = std::chrono::seconds(8);
   std::uint64_t seed = 1;
-  bool again = false;  ///< analyse documents anew that an earlier run has finished with
+  bool again = false;              ///< analyse documents anew that an earlier run has finished with
+  std::shared_ptr<ledger> budget;  ///< where grants are written down; null: in process
 };
 
 /// Why a run ended before its documents did.

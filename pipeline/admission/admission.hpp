@@ -1,4 +1,4 @@
-// Admission: the thin awaitable over the ring. Calls queue for a turn, retries ahead of new
+// Admission: the thin awaitable over a ledger. Calls queue for a turn, retries ahead of new
 // documents and the oldest first; a turn is forecast without changing anything and granted when
 // due, so that a cancel or a cool-down costs nothing.
 #pragma once
@@ -10,7 +10,7 @@
 #include <set>
 #include <variant>
 
-#include "pipeline/admission/ring.hpp"
+#include "pipeline/admission/ledger.hpp"
 #include "pipeline/clock.hpp"
 #include "provider/slot.hpp"
 
@@ -29,12 +29,16 @@ enum class no_slot {
   closed,      ///< admission was closed: the run is stopping
   too_costly,  ///< costs more than a limit allows at all
   too_far,     ///< the turn is further off than the longest wait: a quota is used up
+  refused,     ///< a shared budget has no turn in time, or cannot be asked; nothing is spent
   not_ready,   ///< the caller's connection went away while queueing
 };
 
 class admission {
  public:
+  /// Alone with the limit.
   admission(clock& time, ring record, duration max_wait);
+  /// With grants written down elsewhere.
+  admission(clock& time, std::shared_ptr<ledger> record, duration max_wait);
   admission(const admission&) = delete;
   admission& operator=(const admission&) = delete;
 
@@ -71,7 +75,7 @@ class admission {
   void cool_down(duration length);
   /// See ring::unexplained_refusal.
   void unexplained_refusal(instant granted);
-  void settle(std::uint64_t slot, std::int64_t tokens) { ring_.settle(slot, tokens); }
+  void settle(std::uint64_t slot, std::int64_t tokens) { ledger_->settle(slot, tokens); }
   /// Records a call that an earlier process made, so that the limit holds across a restart.
   void remember(instant when);
 
@@ -86,9 +90,11 @@ class admission {
   unsigned in_flight() const { return in_flight_; }
   /// The next turn, as far as can be told now.
   instant next_turn() const;
-  instant not_before() const { return ring_.not_before(); }
-  /// For how long the turn of the last `too_far` was off.
+  instant not_before() const { return ledger_->not_before(); }
+  /// For how long the turn of the last `too_far` or `refused` was off.
   duration too_far_by() const { return too_far_by_; }
+  /// Why the last turn was `refused`, for people.
+  std::string refusal() const { return ledger_->refusal(); }
 
  private:
   friend class place;
@@ -102,7 +108,7 @@ class admission {
   bool may_go() const { return !probe_only_ || in_flight_ == 0; }
 
   clock& clock_;
-  ring ring_;
+  std::shared_ptr<ledger> ledger_;
   duration max_wait_;
   std::set<place*, earlier> queue_;
   unsigned in_flight_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 namespace sluice::pipeline {
 namespace {
@@ -60,19 +61,56 @@ duration ring::track::gap(bool smooth, instant now) const {
   return pause;
 }
 
+// r_max = N*W/(W+G): without a slow-down the pace is the smooth one.
+void ring::track::guard_by(duration g) {
+  guard = g;
+  if (what.unit != limit_unit::requests) return;
+  full_rate = static_cast<double>(what.amount) * static_cast<double>(what.window.count()) /
+              static_cast<double>(span().count());
+}
+
 ring::ring(std::vector<limit> limits, pace shape, std::optional<duration> guard)
     : limits_(std::move(limits)), shape_(shape) {
   for (const limit& l : limits_) {
     track t;
     t.what = l;
-    t.guard = guard.value_or(default_guard(l));
-    const double n = static_cast<double>(l.amount);
-    t.full_rate = l.unit == limit_unit::requests ? n * static_cast<double>(l.window.count()) /
-                                                       static_cast<double>(t.span().count())
-                                                 : 0;
+    t.guard_by(guard.value_or(default_guard(l)));
     t.rate = t.full_rate;
     tracks_.push_back(std::move(t));
   }
+}
+
+ring::ring(std::vector<limit> limits, pace shape, const ring_state& from)
+    : ring(std::move(limits), shape) {
+  if (from.tracks.size() != tracks_.size())
+    throw std::invalid_argument("a ring's state must have one track for each limit");
+  for (std::size_t i = 0; i < tracks_.size(); ++i) {
+    track& t = tracks_[i];
+    const ring_state::track& s = from.tracks[i];
+    t.guard_by(s.guard);
+    t.entries.assign(s.entries.begin(), s.entries.end());
+    for (const entry& e : s.entries) t.in_window += e.cost;
+    t.last_at = s.last_at;
+    t.last_cost = s.last_cost;
+    t.rate = s.rate;
+    t.eased_at = s.eased_at;
+  }
+  not_before_ = from.not_before;
+  smooth_until_ = from.smooth_until;
+  cut_at_ = from.cut_at;
+  granted_ = from.granted;
+}
+
+ring_state ring::save() const {
+  ring_state s;
+  for (const track& t : tracks_)
+    s.tracks.push_back({t.guard, std::vector<entry>(t.entries.begin(), t.entries.end()), t.last_at,
+                        t.last_cost, t.rate, t.eased_at});
+  s.not_before = not_before_;
+  s.smooth_until = smooth_until_;
+  s.cut_at = cut_at_;
+  s.granted = granted_;
+  return s;
 }
 
 std::optional<instant> ring::forecast(instant now, call_cost cost) const {
@@ -104,10 +142,26 @@ std::uint64_t ring::grant(instant now, call_cost cost) {
     const std::int64_t needs = t.cost_of(cost);
     t.entries.push_back({granted_, now, needs});
     t.in_window += needs;
-    t.last_at = now;
-    t.last_cost = needs;
+    // A turn that nobody took is written down late, behind those granted since.
+    if (t.last_cost == 0 || now >= t.last_at) {
+      t.last_at = now;
+      t.last_cost = needs;
+    }
   }
   return granted_;
+}
+
+void ring::use_up(instant now) {
+  ++granted_;
+  duration quiet{};
+  for (track& t : tracks_) {
+    t.entries.push_back({granted_, now, t.what.amount});
+    t.in_window += t.what.amount;
+    t.last_at = now;
+    t.last_cost = t.what.amount;
+    if (t.paces()) quiet = std::max(quiet, t.span());
+  }
+  if (quiet > duration::zero()) cool_down(now + quiet);
 }
 
 void ring::settle(std::uint64_t number, std::int64_t tokens) {

@@ -23,11 +23,42 @@ struct call_cost {
   std::int64_t tokens = 0;  ///< estimate; every call costs one request besides
 };
 
+/// Everything a ring remembers, for whoever keeps it outside the process.
+struct ring_state {
+  struct entry {
+    std::uint64_t number = 0;
+    instant at{};
+    std::int64_t cost = 0;
+    bool operator==(const entry&) const = default;
+  };
+  /// One limit's memory.
+  struct track {
+    duration guard{};
+    std::vector<entry> entries;  ///< as granted, the oldest first
+    instant last_at{};
+    std::int64_t last_cost = 0;  ///< 0: nothing was granted yet
+    double rate = 0;             ///< calls per window after the last cut
+    instant eased_at{};
+    bool operator==(const track&) const = default;
+  };
+  std::vector<track> tracks;  ///< one per limit, in their order
+  instant not_before = instant::min();
+  instant smooth_until = instant::min();
+  instant cut_at = instant::min();
+  std::uint64_t granted = 0;
+  bool operator==(const ring_state&) const = default;
+};
+
 /// Admission's memory.
 class ring {
  public:
   /// No limits means no waiting but for a cool-down.
   ring(std::vector<limit> limits, pace shape, std::optional<duration> guard = std::nullopt);
+
+  /// A ring that goes on where another left off. Throws std::invalid_argument when the state has
+  /// not one track per limit.
+  ring(std::vector<limit> limits, pace shape, const ring_state& from);
+  ring_state save() const;
 
   /// When a call of that cost may be sent, if nothing else happens. Nothing: never, it costs more
   /// than a limit allows at all.
@@ -35,6 +66,13 @@ class ring {
 
   /// Writes a grant down. Returns its number, from 1.
   std::uint64_t grant(instant now, call_cost cost);
+
+  /// Nothing is known of what was sent up to `now`: every limit counts as just used up. Those that
+  /// pace are waited out as a cool-down.
+  void use_up(instant now);
+
+  /// The shape that forecasts follow from now on.
+  void follow(pace shape) { shape_ = shape; }
 
   /// Corrects the tokens of a grant when the endpoint has counted them.
   void settle(std::uint64_t number, std::int64_t tokens);
@@ -57,11 +95,7 @@ class ring {
   static duration default_guard(const limit& l);
 
  private:
-  struct entry {
-    std::uint64_t number;
-    instant at;
-    std::int64_t cost;
-  };
+  using entry = ring_state::entry;
   struct track {
     limit what;
     duration guard;
@@ -75,6 +109,7 @@ class ring {
     instant eased_at{};
 
     duration span() const { return what.window + guard; }
+    void guard_by(duration g);
     bool paces() const;
     std::int64_t cost_of(call_cost cost) const;
     void expire(instant now);
