@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <set>
 
 namespace sluice::pipeline {
@@ -174,7 +175,7 @@ class budget_file final : public budget_medium {
   std::string set_aside() override {
     timespec wall{};
     ::clock_gettime(CLOCK_REALTIME, &wall);
-    const std::string aside =
+    std::string aside =
         path_ + ".bad-" + std::to_string(wall.tv_sec) + "-" + std::to_string(::getpid());
     if (::rename(path_.c_str(), aside.c_str()) != 0) fail(path_, "cannot be set aside");
     sync_folder();

@@ -45,8 +45,8 @@ class plain_stream final : public byte_stream {
 // A pipe, a terminal or a socket.
 class waiting_stream final : public byte_stream {
  public:
-  waiting_stream(asio::any_io_executor executor, int descriptor, int flags_to_restore)
-      : stream_(std::move(executor), descriptor), flags_(flags_to_restore) {}
+  waiting_stream(const asio::any_io_executor& executor, int descriptor, int flags_to_restore)
+      : stream_(executor, descriptor), flags_(flags_to_restore) {}
   ~waiting_stream() override {
     if (flags_ >= 0) ::fcntl(stream_.native_handle(), F_SETFL, flags_);
   }
@@ -83,7 +83,8 @@ std::unique_ptr<byte_stream> open_file(const std::string& path) {
   return std::make_unique<plain_stream>(fd, path);
 }
 
-std::unique_ptr<byte_stream> open_descriptor(asio::any_io_executor executor, int descriptor) {
+std::unique_ptr<byte_stream> open_descriptor(const asio::any_io_executor& executor,
+                                             int descriptor) {
   struct stat info {};
   if (::fstat(descriptor, &info) != 0)
     throw input_failure("standard input is closed; give it something to read, or name a file");
@@ -99,11 +100,11 @@ std::unique_ptr<byte_stream> open_descriptor(asio::any_io_executor executor, int
   // the pipe, standard output included. Opened anew, it has flags of its own; sockets cannot be.
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
   const int anew = ::open(link.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  if (anew >= 0) return std::make_unique<waiting_stream>(std::move(executor), anew, -1);
+  if (anew >= 0) return std::make_unique<waiting_stream>(executor, anew, -1);
   const int flags = ::fcntl(descriptor, F_GETFL);
   const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   if (copy < 0) fail("standard input", std::strerror(errno));
-  return std::make_unique<waiting_stream>(std::move(executor), copy, flags);
+  return std::make_unique<waiting_stream>(executor, copy, flags);
 }
 
 }  // namespace sluice::pipeline

@@ -27,6 +27,6 @@ std::unique_ptr<byte_stream> open_file(const std::string& path);
 
 /// An open descriptor, which stays the caller's: waits for pipes, terminals and sockets without
 /// holding up the I/O thread. The descriptor's own flags are left alone. Throws input_failure.
-std::unique_ptr<byte_stream> open_descriptor(asio::any_io_executor executor, int descriptor);
+std::unique_ptr<byte_stream> open_descriptor(const asio::any_io_executor& executor, int descriptor);
 
 }  // namespace sluice::pipeline

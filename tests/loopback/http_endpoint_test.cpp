@@ -7,10 +7,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <filesystem>
 #include <future>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/endpoint_world.hpp"
 
@@ -620,19 +625,38 @@ TEST(HttpEndpoint, AbortEndsAStuckLookup) {
   for (const attempt_report& r : reports) EXPECT_WHY(r, reason::interrupted);
 }
 
+// Takes every descriptor below a limit set just above the highest in use.
+class all_descriptors_taken {
+ public:
+  all_descriptors_taken() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    int highest = 2;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+      highest = std::max(highest, std::stoi(entry.path().filename()));
+    rlimit tight = before_;
+    tight.rlim_cur = static_cast<rlim_t>(highest + 1);
+    setrlimit(RLIMIT_NOFILE, &tight);
+    for (int fd = dup(1); fd >= 0; fd = dup(1)) taken_.push_back(fd);
+  }
+  ~all_descriptors_taken() {
+    for (const int fd : taken_) close(fd);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  all_descriptors_taken(const all_descriptors_taken&) = delete;
+  all_descriptors_taken& operator=(const all_descriptors_taken&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
 TEST(HttpEndpoint, RunningOutOfDescriptorsIsSaidSo) {
   raw_server server({good_answer()});
   endpoint_world w(server.url());
   w.to();
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int lowest_free = dup(0);
-  close(lowest_free);
-  rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(lowest_free);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  std::optional<all_descriptors_taken> shortage(std::in_place);
   const attempt_report r = w.call();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  shortage.reset();
   EXPECT_WHY(r, reason::connect_failure);
   EXPECT_THAT(r.detail, HasSubstr("too many open files"));
   EXPECT_WHY(w.call(), reason::ok);
@@ -650,17 +674,11 @@ TEST(HttpEndpoint, AnIdleConnectionMakesRoomWhenDescriptorsRunOut) {
                         [&](std::exception_ptr, readiness r) { second.emplace(std::move(r)); });
   w.context.restart();
   while (stuck.asked->load() < 2) w.context.poll();
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int lowest_free = dup(0);
-  close(lowest_free);
-  rlimit tight = before;
-  tight.rlim_cur = static_cast<rlim_t>(lowest_free);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  std::optional<all_descriptors_taken> shortage(std::in_place);
   first.reset();
   stuck.release();
   w.context.run();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  shortage.reset();
   ASSERT_TRUE(second);
   EXPECT_TRUE(std::holds_alternative<std::unique_ptr<connection>>(*second));
   server.await_ended(1);
