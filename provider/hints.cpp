@@ -218,8 +218,8 @@ header_waits wait_in_headers(const field_list& headers, wall_time now, bool rese
   collection after;
   std::vector<bucket> buckets;
   for (const auto& [name, value] : headers) {
-    const auto* direct =
-        std::ranges::find_if(wait_headers, [&](const wait_header& w) { return w.name == name; });
+    const auto* direct = std::ranges::find_if(
+        wait_headers, [&field = name](const wait_header& w) { return w.name == field; });
     if (direct != std::end(wait_headers)) {
       note(raw, name, value);
       after.add(parse_wait(value, now, direct->unit));

@@ -71,7 +71,7 @@ std::string run_id(const std::string& time_part, unsigned number) {
 // An ID of its own time, or, when that is not after `last`, the next one after it.
 std::string next_run_id(wall_time now, const std::string& last) {
   // The lower half of the numbers, so that there are always some left above.
-  const std::string fresh = run_id(stamp(now), std::random_device()() & 0x7FFFU);
+  std::string fresh = run_id(stamp(now), std::random_device()() & 0x7FFFU);
   const std::size_t dash = last.find('-');
   if (dash == std::string::npos || stamp(now) > last.substr(0, dash)) return fresh;
   // Count on in its last four digits; when they are used up, four more sort after them.
@@ -172,7 +172,7 @@ std::string run_store::begin_run(const run_info& what) {
     sqlite::statement latest(s.db, "SELECT id FROM runs ORDER BY number DESC LIMIT 1");
     if (latest.step()) last = latest.text(0);
   }
-  const std::string id = next_run_id(now, last);
+  std::string id = next_run_id(now, last);
   sqlite::statement add(s.db,
                         "INSERT INTO runs (id, started_ms, command, endpoint, model, settings, "
                         "inputs) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING number");
