@@ -172,9 +172,7 @@ asio::awaitable<void> batch::travel(journey& j) {
     if (!report) {
       j.waited += clock_.now() - queued_at;
       if (result_.stopped) {
-        const bool by_hand = result_.stopped->why == retry::reason::interrupted;
-        const auto why = by_hand ? retry::reason::interrupted : result_.stopped->why;
-        co_await end(j, retry::outcome::deferred, why, retry::outcome_class::none);
+        co_await end(j, retry::outcome::deferred, result_.stopped->why, retry::outcome_class::none);
       } else if (failure_ == nullptr) {
         const retry::row& r = retry::row_of(retry::reason::too_large);
         j.last.detail = "costs more than a limit allows at all";
