@@ -104,6 +104,7 @@ struct fake_texts {
   std::string latency = "100ms-300ms";
   unsigned first_429 = 0;
   std::string scenario;
+  std::string replay;
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& sub) {
@@ -118,6 +119,7 @@ struct fake_texts {
         ->capture_default_str();
     sub.add_option("--first-429", first_429, "Refuse the first N calls");
     sub.add_option("--scenario", scenario, "JSON file of scripted answers");
+    sub.add_option("--replay", replay, "Serve the answers that `run --record` kept, and no others");
     sub.add_option("--seed", seed, "Seed of latencies and scenarios")->capture_default_str();
   }
 
@@ -166,12 +168,12 @@ struct fake_texts {
                            "--latency " + latency + ": the longer time stands first");
     result.first_429 = first_429;
     result.seed = seed;
-    if (!scenario.empty()) {
-      try {
-        result.script = fixtures::load_scenario(scenario, seed);
-      } catch (const std::invalid_argument& e) {
-        throw settings_error(retry::exit_code::configuration, e.what());
-      }
+    try {
+      if (!scenario.empty()) result.script = fixtures::load_scenario(scenario, seed);
+      if (!replay.empty())
+        result.recorded = std::make_shared<const fixtures::replay>(fixtures::replay::load(replay));
+    } catch (const std::invalid_argument& e) {
+      throw settings_error(retry::exit_code::configuration, e.what());
     }
     return result;
   }
