@@ -219,6 +219,10 @@ command parse_command_line(int argc, const char* const* argv) {
   std::string status_of;
   CLI::App* const status = app.add_subcommand("status", "What the store, or one run, came to");
   status->add_option("run", status_of, "A run's ID, or last; else the whole store");
+  std::string since;
+  auto* const opt_since = status->add_option(
+      "--since", since, "Add up the runs of that time, e.g. 7d, and say what to change");
+  opt_since->excludes(status->get_option("run"));
   add_options(*status, for_status, {"store", "json"});
 
   collected for_results;
@@ -278,7 +282,12 @@ command parse_command_line(int argc, const char* const* argv) {
     if (opt_from->count() > 0) c.ids = read_ids(ids_from);
     return c;
   }
-  if (status->parsed()) return status_command{with_flags(for_status), unless_empty(status_of)};
+  if (status->parsed()) {
+    status_command c{with_flags(for_status), unless_empty(status_of), std::nullopt};
+    if (opt_since->count() > 0)
+      c.since = flag_value("--since", [&] { return pipeline::parse_duration_option(since); });
+    return c;
+  }
   if (results->parsed())
     return results_command{with_flags(for_results), unless_empty(results_of), std::move(output)};
   if (init->parsed()) return making;

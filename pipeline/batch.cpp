@@ -309,8 +309,10 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
     const std::uint64_t number = slot->id();
     provider::call what(std::move(j.body), j.doc.id, j.attempts + 1);
     ++run_.calls;
+    if (under_way_++ == 0) calling_since_ = clock_.now();
     provider::attempt_report report =
         co_await endpoint_.send(std::move(*slot), std::move(line), what);
+    if (--under_way_ == 0) result_.calling += clock_.now() - calling_since_;
     j.body = std::move(what.body);
     admission_.finished();
     if (report.tokens.prompt_tokens && report.tokens.completion_tokens)

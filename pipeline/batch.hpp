@@ -62,6 +62,7 @@ struct batch_result {
   std::uint64_t refused = 0;
   std::map<retry::reason, std::uint64_t> by_reason;  ///< of those not succeeded
   duration waited{};
+  duration calling{};  ///< with at least one call under way
   std::optional<stop_cause> stopped;
 };
 
@@ -143,6 +144,8 @@ class batch {
   bool interrupted_ = false;
   bool finished_ = false;
   std::optional<instant> grace_until_;
+  unsigned under_way_ = 0;
+  instant calling_since_{};
   unsigned in_hand_ = 0;
   std::uint64_t next_order_ = 0;
   std::map<std::uint64_t, alarm*> backing_off_;
