@@ -9,7 +9,8 @@
 
 namespace sluice::pipeline {
 
-/// One consistent view of a store for as long as it is open. Throws store_error as queries.hpp says.
+/// One consistent view of a store for as long as it is open. Throws store_error as queries.hpp
+/// says.
 class store_view {
  public:
   /// A run is named by its ID or `last`; without one it is the whole store.

@@ -31,8 +31,7 @@ std::string pasted_command() {
 }
 
 // A home with the program in ~/.local/bin, the configuration and two documents.
-desk home(const fixtures::fake_endpoint& endpoint) {
-  desk d;
+void furnish(desk& d, const fixtures::fake_endpoint& endpoint) {
   d.environment = {{"HOME", d.folder.at("")}, {"SHELL", "/bin/sh"}, {"PATH", "/usr/bin:/bin"}};
   d.folder.write("documents/a.txt", "one");
   d.folder.write("documents/b.md", "two");
@@ -41,7 +40,6 @@ desk home(const fixtures::fake_endpoint& endpoint) {
   const std::filesystem::path bin = d.folder.at(".local/bin");
   std::filesystem::create_directories(bin);
   std::filesystem::create_symlink(SLUICE_PROGRAM, bin / "sluice");
-  return d;
 }
 
 process_end at_two_in_the_morning(const desk& d) {
@@ -52,7 +50,8 @@ process_end at_two_in_the_morning(const desk& d) {
 
 TEST(Cron, TheLineWorksAsPastedAndSaysNothingWhenAllIsWell) {
   const fixtures::fake_endpoint endpoint(testing::unlimited());
-  const desk d = home(endpoint);
+  desk d;
+  furnish(d, endpoint);
   const auto first = at_two_in_the_morning(d);
   EXPECT_EQ(first.exit, 0);
   EXPECT_THAT(first.out, IsEmpty());
@@ -65,7 +64,8 @@ TEST(Cron, TheLineWorksAsPastedAndSaysNothingWhenAllIsWell) {
 
 TEST(Cron, TheMailNamesWhatFailedAndTheCommandToTakeItUp) {
   const fixtures::fake_endpoint endpoint(testing::unlimited());
-  const desk d = home(endpoint);
+  desk d;
+  furnish(d, endpoint);
   d.folder.write("documents/c.txt", "");
   const auto end = at_two_in_the_morning(d);
   EXPECT_EQ(end.exit, 3);
