@@ -288,7 +288,7 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
     provider::attempt_report report =
         co_await endpoint_.send(std::move(*slot), std::move(line), what);
     j.body = std::move(what.body);
-    admission_.finished();
+    admission_.finished(number);
     if (report.tokens.prompt_tokens && report.tokens.completion_tokens)
       admission_.settle(number, *report.tokens.prompt_tokens + *report.tokens.completion_tokens);
     if (report.slot_burnt) {
