@@ -179,7 +179,7 @@ asio::awaitable<slot_answer> gate_keeper::question(const slot_question& q, poll&
   polls_.erase(client);
   if (by.verdict_) {
     if (by.verdict_->what == turn_news::kind::granted) by.granted_ = by.verdict_->number;
-    if (by.gone_) untold(by);
+    if (by.gone_ && by.granted_ != 0) untold(by.granted_);
     co_return answer_of(*by.verdict_, arrived);
   }
   if (by.gone_ || stopped_) {
@@ -192,9 +192,8 @@ asio::awaitable<slot_answer> gate_keeper::question(const slot_question& q, poll&
   co_return still_waiting(client);
 }
 
-void gate_keeper::untold(const poll& by) {
-  if (by.granted_ == 0) return;
-  line_.untold(by.granted_);
+void gate_keeper::untold(std::uint64_t number) {
+  line_.untold(number);
   bell_->ring();
 }
 

@@ -62,7 +62,8 @@ class gate_keeper {
       gone_ = true;
       bell_->ring();
     }
-    bool hung_up() const { return gone_; }
+    /// The slot it was granted, or 0.
+    std::uint64_t granted() const { return granted_; }
 
    private:
     friend class gate_keeper;
@@ -76,8 +77,8 @@ class gate_keeper {
   /// Waits in line. The answer of somebody who has hung up is of no use. A grant that cannot be
   /// told must be taken back with `untold`.
   asio::awaitable<slot_answer> question(const slot_question& q, poll& by);
-  /// The answer to the poll could not be sent.
-  void untold(const poll& by);
+  /// The answer that tells of this grant could not be sent.
+  void untold(std::uint64_t number);
   /// A call has ended. Returns whether it was known to be under way.
   bool done(std::uint64_t number, std::uint64_t client, const call_report& how);
 
