@@ -282,7 +282,9 @@ TEST(GateLine, HoldsUnderAnything) {
         due = line.next_event(now + 1ns);
       }
       take(line.advance(now));
-      if (line.settings().max_in_flight > 0) ASSERT_LE(line.in_flight(), 4U) << "seed " << seed;
+      if (line.settings().max_in_flight > 0) {
+        ASSERT_LE(line.in_flight(), 4U) << "seed " << seed;
+      }
     }
     for (int i = 0; i < 2000 && !waiting.empty(); ++i) {
       now = std::max(now + 1ms, line.next_event(now));
