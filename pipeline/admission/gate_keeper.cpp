@@ -10,6 +10,8 @@ using namespace std::chrono_literals;
 
 // What is not worth a write of its own goes with the next, or is written after this.
 constexpr duration lazily = 1s;
+// A disk writes a grant down well within this.
+constexpr duration ahead = 20ms;
 
 std::string in_seconds(duration d) {
   std::array<char, 32> text{};
@@ -31,34 +33,41 @@ gate_keeper::gate_keeper(clock& time, budget_state from, gate_store& store,
                          std::size_t most_waiting)
     : clock_(time),
       store_(store),
-      line_(std::move(from)),
+      line_(std::move(from), ahead),
       most_waiting_(most_waiting),
       bell_(time.make_alarm()) {}
 
 asio::awaitable<void> gate_keeper::run() {
   while (!stopped_) {
     const instant now = clock_.now();
-    const std::vector<turn_news> news = line_.advance(now);
-    bool granted = !repeated_.empty();
-    for (const turn_news& n : news) {
+    std::vector<turn_news> granted = std::exchange(repeated_, {});
+    for (const turn_news& n : line_.advance(now)) {
       if (n.what == turn_news::kind::granted)
-        granted = true;
+        granted.push_back(n);
       else
         tell(n);
     }
-    const std::vector<turn_news> again = std::exchange(repeated_, {});
     const bool dirty = line_.revision() != written_;
     if (dirty && !unwritten_since_) unwritten_since_ = now;
-    if (dirty && (granted || urgent_ || now - *unwritten_since_ >= lazily)) co_await write_down();
-    for (const turn_news& n : news)
-      if (n.what == turn_news::kind::granted) tell(n);
-    for (const turn_news& n : again) tell(n);
+    if (dirty && (!granted.empty() || urgent_ || now - *unwritten_since_ >= lazily)) co_await write_down();
+    held_.insert(held_.end(), granted.begin(), granted.end());
+    tell_the_held();
     if (stopped_) break;
     instant next = line_.next_event(clock_.now());
+    for (const turn_news& n : held_) next = std::min(next, n.when);
     if (unwritten_since_) next = std::min(next, *unwritten_since_ + lazily);
     co_await bell_->wait_until(next);
   }
   if (line_.revision() != written_) co_await write_down();
+}
+
+void gate_keeper::tell_the_held() {
+  const instant now = clock_.now();
+  const auto later = std::stable_partition(held_.begin(), held_.end(),
+                                           [&](const turn_news& n) { return n.when > now; });
+  const std::vector<turn_news> due(later, held_.end());
+  held_.erase(later, held_.end());
+  for (const turn_news& n : due) tell(n);
 }
 
 asio::awaitable<void> gate_keeper::write_down() {

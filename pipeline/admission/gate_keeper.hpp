@@ -88,6 +88,7 @@ class gate_keeper {
 
  private:
   asio::awaitable<void> write_down();
+  void tell_the_held();
   void tell(const turn_news& news);
   slot_answer answer_of(const turn_news& news, instant arrived);
   slot_answer still_waiting(std::uint64_t client);
@@ -100,6 +101,7 @@ class gate_keeper {
   std::unique_ptr<alarm> bell_;
   std::unordered_map<std::uint64_t, poll*> polls_;
   std::vector<turn_news> repeated_;  ///< told again, once they are certainly written down
+  std::vector<turn_news> held_;      ///< written down, and told when their instant has come
   std::uint64_t written_ = 0;        ///< the line's revision
   bool urgent_ = true;               ///< to be written at once
   std::optional<instant> unwritten_since_;

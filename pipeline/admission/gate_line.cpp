@@ -14,8 +14,8 @@ instant after(instant from, duration by) {
 
 }  // namespace
 
-gate_line::gate_line(budget_state state)
-    : state_(std::move(state)), ring_(state_.settings.limits, pace::smooth, state_.record) {
+gate_line::gate_line(budget_state state, duration ahead)
+    : state_(std::move(state)), ahead_(ahead), ring_(state_.settings.limits, pace::smooth, state_.record) {
   // Turns that a file's jobs were promised may have been taken since.
   for (const planned_turn& p : state_.line) ring_.grant(p.at, p.cost);
   state_.line.clear();
@@ -307,20 +307,20 @@ void gate_line::call_the_near(instant now, std::vector<turn_news>& news) {
   }
 }
 
-turn_news gate_line::grant(std::uint64_t client, instant due, instant now) {
+turn_news gate_line::grant(std::uint64_t client, instant due, instant at) {
   const waiter w = waiters_.at(client);
   turn_news n;
   n.what = turn_news::kind::granted;
   n.client = client;
-  n.number = ring_.grant(now, w.asked.cost);
-  n.when = now;
+  n.number = ring_.grant(at, w.asked.cost);
+  n.when = at;
   n.due = due;
-  under_way_.push_back(call_under_way{n.number, client, now, w.asked.longest});
+  under_way_.push_back(call_under_way{n.number, client, at, w.asked.longest});
   class_line& c = class_of(w.asked.priority);
   job& j = job_of(w);
   c.round = std::max(c.round, j.round);
   ++j.round;
-  j.last_turn = now;
+  j.last_turn = at;
   streak_ = w.asked.priority ? streak_ + 1 : 0;
   leave(client);
   ++revision_;
@@ -336,12 +336,12 @@ std::vector<turn_news> gate_line::advance(instant now) {
     if (candidate == nullptr) break;
     ring_.follow(candidate->asked.shape);
     const auto due = ring_.forecast(now, candidate->asked.cost);
-    if (!due || *due > now) break;
+    if (!due || *due > after(now, ahead_)) break;
     hindered = awaited(*candidate, now).has_value();
     if (hindered) break;
     const instant from = std::max(candidate->ready_since, unhindered_since_);
     const auto possible = ring_.forecast(from, candidate->asked.cost);
-    news.push_back(grant(candidate->client, std::min(possible.value_or(now), now), now));
+    news.push_back(grant(candidate->client, std::min(possible.value_or(*due), *due), *due));
     hindered = !room();
   }
   if (hindered) unhindered_since_ = now;
@@ -360,7 +360,7 @@ instant gate_line::next_event(instant now) const {
     ahead.follow(candidate->asked.shape);
     const auto due = ahead.forecast(now, candidate->asked.cost);
     const auto others = awaited(*candidate, now);
-    if (due) at(std::max(*due, others.value_or(*due)));
+    if (due) at(std::max(*due - ahead_, others.value_or(*due - ahead_)));
   }
   for (const auto& [client, w] : waiters_) {
     if (w.gone_at) at(*w.gone_at);

@@ -59,8 +59,9 @@ struct call_report {
 
 class gate_line {
  public:
-  /// Picks up where the state left off.
-  explicit gate_line(budget_state state);
+  /// Picks up where the state left off. Grants are made up to `ahead` before their instant, which
+  /// leaves time to write them down; they are not to be told before it.
+  explicit gate_line(budget_state state, duration ahead = duration::zero());
 
   /// Tells one asking from all others: from job and attempt.
   static std::uint64_t client_of(std::string_view job, std::string_view attempt);
@@ -150,9 +151,10 @@ class gate_line {
   std::optional<instant> awaited(const waiter& candidate, instant now) const;
   instant deadline(const waiter& w) const;
   bool room() const;
-  turn_news grant(std::uint64_t client, instant due, instant now);
+  turn_news grant(std::uint64_t client, instant due, instant at);
 
   budget_state state_;
+  duration ahead_;
   ring ring_;
   std::array<class_line, 2> classes_;
   std::unordered_map<std::uint64_t, waiter> waiters_;

@@ -143,6 +143,7 @@ TEST(GateLine, CallsUnderWayEndWithTheirReportOrTheirTime) {
   for (int i = 1; i <= 4; ++i) {
     turn_request r = of("a", i);
     r.longest = 100s;
+    r.max_wait = 10min;
     line.ask(r, start);
   }
   EXPECT_EQ(granted(line, start).size(), 1U);
