@@ -12,7 +12,7 @@ namespace sluice::app {
 struct caller {
   std::string_view target;
   std::string_view host;
-  bool one_host = true;  ///< exactly one Host field
+  bool one_host = true;            ///< exactly one Host field
   std::string_view token;          ///< X-Sluice-Token
   std::string_view authorization;  ///< Authorization
   bool from_a_page = false;        ///< has an Origin field, whatever it says

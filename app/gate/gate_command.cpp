@@ -53,7 +53,8 @@ listener_options options_of(const gate_command& what) {
                                               ": has fewer than 16 bytes; make one with "
                                               "`openssl rand -hex 32`");
   }
-  o.rules.hosts = {"localhost", "127.0.0.1", "::1", host_of(address.is_v6() ? "[" + o.host + "]" : o.host)};
+  o.rules.hosts = {"localhost", "127.0.0.1", "::1",
+                   host_of(address.is_v6() ? "[" + o.host + "]" : o.host)};
   for (const std::string& name : what.allow_hosts) o.rules.hosts.push_back(host_of(name));
   return o;
 }

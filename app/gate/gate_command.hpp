@@ -20,8 +20,8 @@ struct gate_command {
   std::vector<std::string> allow_hosts;
 };
 
-/// Serves until SIGTERM or SIGINT: prints `listening on URL` first, returns 0. Throws settings_error
-/// and pipeline::store_error.
+/// Serves until SIGTERM or SIGINT: prints `listening on URL` first, returns 0. Throws
+/// settings_error and pipeline::store_error.
 int serve_gate(const gate_command& what);
 
 }  // namespace sluice::app

@@ -21,9 +21,9 @@ struct gate_request {
 struct gate_response {
   int status = 200;
   std::string type = "application/json";
-  std::string allow;             ///< with 405
+  std::string allow;  ///< with 405
   std::string body;
-  std::uint64_t granted = 0;     ///< the slot it tells of, if any
+  std::uint64_t granted = 0;  ///< the slot it tells of, if any
 
   gate_response() = default;
   gate_response(int s, std::string text) : status(s), body(std::move(text)) {}

@@ -49,7 +49,8 @@ asio::awaitable<void> gate_keeper::run() {
     }
     const bool dirty = line_.revision() != written_;
     if (dirty && !unwritten_since_) unwritten_since_ = now;
-    if (dirty && (!granted.empty() || urgent_ || now - *unwritten_since_ >= lazily)) co_await write_down();
+    if (dirty && (!granted.empty() || urgent_ || now - *unwritten_since_ >= lazily))
+      co_await write_down();
     held_.insert(held_.end(), granted.begin(), granted.end());
     tell_the_held();
     if (stopped_) break;
@@ -138,9 +139,9 @@ slot_answer gate_keeper::answer_of(const turn_news& news, instant arrived) {
       return a;
     }
     case turn_news::kind::too_costly:
-      return refusal(422, "too_costly",
-                     "costs more than the limit " + in_words(line_.settings().limits) +
-                         " allows at all");
+      return refusal(
+          422, "too_costly",
+          "costs more than the limit " + in_words(line_.settings().limits) + " allows at all");
     case turn_news::kind::waiting:
     case turn_news::kind::near:
       break;

@@ -1,6 +1,6 @@
 // The gate without its sockets: questions wait here, grants are written down before they are
-// answered. Decides nothing (gate_line.hpp does); runs on the clock seam, so that simulations run it
-// as it is.
+// answered. Decides nothing (gate_line.hpp does); runs on the clock seam, so that simulations run
+// it as it is.
 #pragma once
 
 #include <array>

@@ -48,11 +48,11 @@ gate_ledger::gate_ledger(asio::any_io_executor executor, clock& time,
       teller_bell_(time.make_alarm()) {}
 
 asio::awaitable<void> gate_ledger::run() {
-  auto group =
-      asio::experimental::make_parallel_group(asio::co_spawn(executor_, ask_for_turns(), asio::deferred),
-                                              asio::co_spawn(executor_, tell_of_ends(), asio::deferred));
-  auto [order, first, second] = co_await std::move(group).async_wait(
-      asio::experimental::wait_for_all(), asio::use_awaitable);
+  auto group = asio::experimental::make_parallel_group(
+      asio::co_spawn(executor_, ask_for_turns(), asio::deferred),
+      asio::co_spawn(executor_, tell_of_ends(), asio::deferred));
+  auto [order, first, second] =
+      co_await std::move(group).async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);
   if (first) std::rethrow_exception(first);
   if (second) std::rethrow_exception(second);
 }
@@ -66,7 +66,8 @@ void gate_ledger::close() {
   teller_bell_->ring();
 }
 
-// --- What admission asks ----------------------------------------------------------------------------
+// --- What admission asks
+// ----------------------------------------------------------------------------
 
 std::optional<instant> gate_ledger::peek(instant, call_cost) const {
   return expected_.value_or(instant::max());
@@ -180,7 +181,8 @@ void gate_ledger::settle(std::uint64_t number, std::int64_t tokens) {
     if (e.number == number) e.how.tokens = tokens;
 }
 
-// --- What is said to the gate -----------------------------------------------------------------------
+// --- What is said to the gate
+// -----------------------------------------------------------------------
 
 duration gate_ledger::poll_length() const {
   return std::clamp<duration>(how_.admission_timeout / 2, shortest_poll, longest_poll);
@@ -213,9 +215,8 @@ asio::awaitable<void> gate_ledger::ask_for_turns() {
     const std::uint64_t asked = attempt_;
     std::string body = to_json(q);
     under_way_ = true;
-    const gate_reply reply =
-        co_await asking_->send("/v1/slots", std::move(body),
-                               *q.poll + std::min(answer_slack, 5 * *q.poll));
+    const gate_reply reply = co_await asking_->send("/v1/slots", std::move(body),
+                                                    *q.poll + std::min(answer_slack, 5 * *q.poll));
     under_way_ = false;
     if (asked != attempt_) {
       // Withdrawn meanwhile. A slot that came all the same is given back.
@@ -242,7 +243,8 @@ asio::awaitable<void> gate_ledger::back_off(unsigned tries, instant no_later) {
   const instant until =
       std::min(clock_.now() + std::max<duration>(1ms, random_.between(0ns, most)), no_later);
   const std::uint64_t asked = attempt_;
-  while (!closed_ && asked == attempt_ && clock_.now() < until) co_await asker_bell_->wait_until(until);
+  while (!closed_ && asked == attempt_ && clock_.now() < until)
+    co_await asker_bell_->wait_until(until);
 }
 
 void gate_ledger::fail(const std::string& cause) {
@@ -250,8 +252,8 @@ void gate_ledger::fail(const std::string& cause) {
   if (!failing_since_) failing_since_ = now;
   ++tries_;
   if (now - *failing_since_ < how_.admission_timeout) return;
-  refuse(now, "gate " + how_.name + " could not be used for " +
-                  in_seconds(now - *failing_since_) + ": " + cause + "; nothing was sent without it");
+  refuse(now, "gate " + how_.name + " could not be used for " + in_seconds(now - *failing_since_) +
+                  ": " + cause + "; nothing was sent without it");
 }
 
 void gate_ledger::mistake(const std::string& text) {
@@ -360,8 +362,8 @@ asio::awaitable<void> gate_ledger::tell_of_ends() {
     ++tries;
     const instant until =
         clock_.now() +
-        random_.between(1ms, std::min<duration>(longest_pause,
-                                                first_pause * (1U << std::min(tries, 6U))));
+        random_.between(
+            1ms, std::min<duration>(longest_pause, first_pause * (1U << std::min(tries, 6U))));
     while (clock_.now() < std::min(until, close_by_))
       co_await teller_bell_->wait_until(std::min(until, close_by_));
   }

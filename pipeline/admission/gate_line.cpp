@@ -15,7 +15,9 @@ instant after(instant from, duration by) {
 }  // namespace
 
 gate_line::gate_line(budget_state state, duration ahead)
-    : state_(std::move(state)), ahead_(ahead), ring_(state_.settings.limits, pace::smooth, state_.record) {
+    : state_(std::move(state)),
+      ahead_(ahead),
+      ring_(state_.settings.limits, pace::smooth, state_.record) {
   // Turns that a file's jobs were promised may have been taken since.
   for (const planned_turn& p : state_.line) ring_.grant(p.at, p.cost);
   state_.line.clear();
@@ -26,9 +28,7 @@ gate_line::gate_line(budget_state state, duration ahead)
 // FNV-1a: nobody who has the token gains by a collision.
 std::uint64_t gate_line::client_of(std::string_view job, std::string_view attempt) {
   std::uint64_t hash = 0xcbf29ce484222325U;
-  const auto mix = [&](char c) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  };
+  const auto mix = [&](char c) { hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U; };
   for (const char c : job) mix(c);
   mix('\0');
   for (const char c : attempt) mix(c);
@@ -123,10 +123,9 @@ void gate_line::untold(std::uint64_t number) {
 
 bool gate_line::done(std::uint64_t number, std::uint64_t client, const call_report& how,
                      instant now) {
-  const auto call =
-      std::find_if(under_way_.begin(), under_way_.end(), [&](const call_under_way& c) {
-        return c.number == number && c.client == client;
-      });
+  const auto call = std::find_if(
+      under_way_.begin(), under_way_.end(),
+      [&](const call_under_way& c) { return c.number == number && c.client == client; });
   const bool known = call != under_way_.end();
   if (known) {
     if (how.status == 429) ring_.unexplained_refusal(call->at, now);
@@ -212,8 +211,8 @@ const gate_line::waiter* gate_line::first_of(const class_line& c) const {
                                  [this](std::uint64_t client) { return may_go(client); });
     if (it == j.line.end()) continue;
     const waiter& w = waiters_.at(*it);
-    if (best != nullptr && (best_round < j.round ||
-                            (best_round == j.round && best->arrival < w.arrival)))
+    if (best != nullptr &&
+        (best_round < j.round || (best_round == j.round && best->arrival < w.arrival)))
       continue;
     best = &w;
     best_round = j.round;
@@ -263,8 +262,7 @@ bool gate_line::room() const {
 
 void gate_line::tidy(instant now) {
   const std::size_t before = under_way_.size();
-  std::erase_if(under_way_,
-                [&](const call_under_way& c) { return after(c.at, c.longest) <= now; });
+  std::erase_if(under_way_, [&](const call_under_way& c) { return after(c.at, c.longest) <= now; });
   if (under_way_.size() != before) ++revision_;
   std::vector<std::uint64_t> gone;
   for (const auto& [client, w] : waiters_)

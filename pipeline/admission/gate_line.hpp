@@ -1,10 +1,10 @@
-// The waiting line of a gate: who is next on a budget that many jobs ask for over the network. Pure:
-// told the time, it says what is to be answered. The ring decides when, this decides who.
+// The waiting line of a gate: who is next on a budget that many jobs ask for over the network.
+// Pure: told the time, it says what is to be answered. The ring decides when, this decides who.
 //
 // Jobs go round, and within a job calls go first in, first out. Jobs with priority have three turns
 // of four while others wait as well. A job that had its turn a moment ago is waited for a little
-// before those go that would come after it: in burst shape all turns of a window are at one instant,
-// and whoever is quickest would have them all.
+// before those go that would come after it: in burst shape all turns of a window are at one
+// instant, and whoever is quickest would have them all.
 #pragma once
 
 #include <array>

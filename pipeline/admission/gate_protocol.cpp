@@ -74,7 +74,8 @@ std::string name_in(const json& j, const char* field) {
   if (text.empty()) wrong(field, "is empty");
   if (text.size() > longest_name) wrong(field, "is over 200 bytes");
   for (const char c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) wrong(field, "holds a control character");
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      wrong(field, "holds a control character");
   return text;
 }
 
@@ -132,8 +133,7 @@ std::variant<slot_question, bad_question> parse_question(std::string_view body) 
       if (*it != "smooth" && *it != "burst") wrong("pace", "is neither smooth nor burst");
       if (*it == "burst") q.what.shape = pace::burst;
     }
-    if (const auto it = j.find("limit"); it != j.end() && !it->is_null())
-      q.limits = limits_in(*it);
+    if (const auto it = j.find("limit"); it != j.end() && !it->is_null()) q.limits = limits_in(*it);
     return q;
   } catch (const std::invalid_argument& e) {
     return bad_question{e.what()};

@@ -9,14 +9,12 @@
 //       long the answer may be put off; without it, until there is a turn. ready: false keeps the
 //       place only, and is answered when it is time to connect.
 //     200 {"slot": "12-9c..", "use_within_ms": 950, "waited_ms": 6123}
-//     202 {"waiting": true, "turn_in_ms": 6200, "cool_down_ms": 0}       ask again with the same attempt
-//     409 {"error": "no_turn_in_time", "message": "..", "retry_in_ms": 186000}
-//     409 {"error": "another_limit", "message": "..", "limit": ["10/60s"]}
-//     422 {"error": "too_costly", "message": ".."}
-//     POST /v1/slots/ID/done  {"status": 429, "retry_after_ms": 52000, "tokens": 180}   all optional
-//     200 {"known": true}
-//     GET /v1/budget
-//     200 {"limit": ["10/60s"], "max_in_flight": 8}
+//     202 {"waiting": true, "turn_in_ms": 6200, "cool_down_ms": 0}       ask again with the same
+//     attempt 409 {"error": "no_turn_in_time", "message": "..", "retry_in_ms": 186000} 409
+//     {"error": "another_limit", "message": "..", "limit": ["10/60s"]} 422 {"error": "too_costly",
+//     "message": ".."} POST /v1/slots/ID/done  {"status": 429, "retry_after_ms": 52000, "tokens":
+//     180}   all optional 200 {"known": true} GET /v1/budget 200 {"limit": ["10/60s"],
+//     "max_in_flight": 8}
 #pragma once
 
 #include <cstdint>
@@ -34,7 +32,7 @@ namespace sluice::pipeline {
 /// A question for a turn as it stands on the wire.
 struct slot_question {
   turn_request what;
-  std::optional<duration> poll;             ///< how long the answer may be put off
+  std::optional<duration> poll;              ///< how long the answer may be put off
   std::optional<std::vector<limit>> limits;  ///< only when asked for by name
 };
 
@@ -60,14 +58,14 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> parse_slot_id(std::string
 /// A gate's answer to a question for a turn.
 struct slot_answer {
   int status = 0;
-  std::string slot;        ///< 200
-  duration use_within{};   ///< 200
-  duration waited{};       ///< 200: from the question's arrival to the answer
-  duration turn_in{};      ///< 202
-  duration cool_down{};    ///< 202
-  duration retry_in{};     ///< 409 and 503
-  std::string error;       ///< a fixed snake_case word
-  std::string message;     ///< for people
+  std::string slot;           ///< 200
+  duration use_within{};      ///< 200
+  duration waited{};          ///< 200: from the question's arrival to the answer
+  duration turn_in{};         ///< 202
+  duration cool_down{};       ///< 202
+  duration retry_in{};        ///< 409 and 503
+  std::string error;          ///< a fixed snake_case word
+  std::string message;        ///< for people
   std::vector<limit> limits;  ///< with another_limit
 };
 

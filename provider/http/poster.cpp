@@ -41,7 +41,8 @@ struct poster::core {
 
   std::string head(const std::string& path, const std::string& body) const {
     std::string out = body.empty() ? "GET " : "POST ";
-    out += prefix_of(options.url) + path + " HTTP/1.1\r\nHost: " + options.url.host_field() + "\r\n";
+    out +=
+        prefix_of(options.url) + path + " HTTP/1.1\r\nHost: " + options.url.host_field() + "\r\n";
     if (!options.token.empty()) out += "X-Sluice-Token: " + options.token + "\r\n";
     out += "User-Agent: sluice\r\nAccept: application/json\r\n";
     if (!body.empty())
@@ -79,8 +80,7 @@ asio::awaitable<post_result> poster::send(std::string path, std::string body, du
       if (const auto* none = std::get_if<no_line>(&opened)) {
         out.cause = none->cause;
         if (none->why == retry::reason::interrupted) out.ended = post_result::how::aborted;
-        if (none->why == retry::reason::certificate_refused)
-          out.ended = post_result::how::mistaken;
+        if (none->why == retry::reason::certificate_refused) out.ended = post_result::how::mistaken;
         co_return out;
       }
       on = std::move(std::get<std::unique_ptr<line>>(opened));

@@ -1,5 +1,5 @@
-// One service spoken to in JSON over HTTP, beside the endpoint: a request at a time, on a connection
-// that is kept. Used for the gate.
+// One service spoken to in JSON over HTTP, beside the endpoint: a request at a time, on a
+// connection that is kept. Used for the gate.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

@@ -19,7 +19,8 @@ TEST_F(LongGate, AHundredKillsAndNoCallTooMany) {
     const auto before = stats()["calls"].get<int>();
     for (int look = 0; look < 500 && stats()["calls"].get<int>() < before + 5; ++look)
       ::poll(nullptr, 0, 10);
-    EXPECT_GT(stats()["calls"].get<int>(), before) << "nobody went on within 5 s of start " << kills;
+    EXPECT_GT(stats()["calls"].get<int>(), before)
+        << "nobody went on within 5 s of start " << kills;
     gate.kill();
     gate = open_gate();
   }

@@ -29,8 +29,8 @@ class GateListener : public ::testing::Test {
     options.rules.hosts = {"localhost", "127.0.0.1"};
     pipeline::budget_settings settings;
     settings.limits = std::move(limits);
-    keeper = std::make_unique<pipeline::gate_keeper>(
-        time, pipeline::fresh_budget(settings, "boot"), store);
+    keeper = std::make_unique<pipeline::gate_keeper>(time, pipeline::fresh_budget(settings, "boot"),
+                                                     store);
     answers = std::make_unique<routes>(time, *keeper);
     door = std::make_unique<listener>(context, options, *answers);
     boost::asio::co_spawn(context, keeper->run(), [](std::exception_ptr e) {
@@ -118,8 +118,10 @@ TEST_F(GateListener, RefusesWhatIsTooLargeOrNotHttp) {
   EXPECT_EQ(plain_client(port).post("/v1/slots", std::string(4097, ' ')).status, 413);
   EXPECT_EQ(plain_client(port).post("/v1/slots", std::string(4096, ' ')).status, 400);
   plain_client chunked(port);
-  chunked.send_raw("POST /v1/slots HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-                   "2000\r\n" + std::string(0x2000, ' ') + "\r\n0\r\n\r\n");
+  chunked.send_raw(
+      "POST /v1/slots HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "2000\r\n" +
+      std::string(0x2000, ' ') + "\r\n0\r\n\r\n");
   EXPECT_EQ(chunked.read_response().status, 413);
   plain_client header(port);
   header.send_raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(9000, 'x') +

@@ -24,8 +24,8 @@ class gate_trial : public ::testing::Test {
     options.latency_max = std::chrono::milliseconds(40);
     options.first_429 = first_429;
     endpoint = std::make_unique<fixtures::fake_endpoint>(options);
-    limit = std::to_string(calls) + "/" + std::to_string(window / std::chrono::milliseconds(1)) +
-            "ms";
+    limit =
+        std::to_string(calls) + "/" + std::to_string(window / std::chrono::milliseconds(1)) + "ms";
   }
 
   /// Starts a gate; the port stays the same when it is started again.
@@ -40,8 +40,8 @@ class gate_trial : public ::testing::Test {
   }
   /// Says that nothing was sent lately, so that the gate need not wait.
   void nothing_was_sent() {
-    EXPECT_EQ(program({"budget", "init", state, "--limit", limit}, folder.at("init.log")).exit_code(),
-              0);
+    EXPECT_EQ(
+        program({"budget", "init", state, "--limit", limit}, folder.at("init.log")).exit_code(), 0);
   }
 
   program start(const std::string& name, int documents, const arguments& more = {}) {
@@ -50,8 +50,9 @@ class gate_trial : public ::testing::Test {
       lines += R"({"id": "d)" + std::to_string(i) + R"(", "text": "document )" + std::to_string(i) +
                " of " + name + "\"}\n";
     const std::string batch = folder.write(name + ".jsonl", lines);
-    arguments words{"run",     batch, "--endpoint", endpoint->url(), "--model", "any",
-                    "--store", folder.at(name + ".db"), "--gate", gate_url};
+    arguments words{"run",     batch,   "--endpoint", endpoint->url(),
+                    "--model", "any",   "--store",    folder.at(name + ".db"),
+                    "--gate",  gate_url};
     words.insert(words.end(), more.begin(), more.end());
     return program(words, folder.at(name + ".log"));
   }

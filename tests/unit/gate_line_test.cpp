@@ -333,7 +333,8 @@ TEST(GateProtocol, NonsenseIsRefusedInWords) {
   EXPECT_EQ(why(R"({"job":"a","attempt":-1,"cost":-5})"), "cost is negative");
   EXPECT_EQ(why(R"({"job":"a","attempt":1,"cost":1e3})"), "cost is not a whole number");
   EXPECT_EQ(why(R"({"job":"a\n","attempt":1})"), "job holds a control character");
-  EXPECT_EQ(why(R"({"job":"a","attempt":1,"max_wait_ms":99999999999})"), "max_wait_ms is too large");
+  EXPECT_EQ(why(R"({"job":"a","attempt":1,"max_wait_ms":99999999999})"),
+            "max_wait_ms is too large");
   EXPECT_EQ(why(R"({"job":"a","attempt":1,"max_wait_ms":18446744073709551615})"),
             "max_wait_ms is too large");
   EXPECT_FALSE(why(R"({"job":"a","attempt":1,"limit":["x"]})").empty());
