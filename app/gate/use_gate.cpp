@@ -97,7 +97,7 @@ std::optional<pipeline::budget_settings> look_at(const settings& s, const std::s
     throw settings_error(
         configuration,
         "gate " + name + ": refuses the token; give --gate-token-file, or set SLUICE_GATE_TOKEN");
-  const auto its = pipeline::parse_settings(reply.body);
+  auto its = pipeline::parse_settings(reply.body);
   if (reply.status != 200 || !its) {
     const auto said = pipeline::parse_slot_answer(reply.status, reply.body);
     throw settings_error(configuration,
