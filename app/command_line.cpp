@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <tuple>
 
 #include "app/exit_codes.hpp"
 #include "fixtures/scenario.hpp"
@@ -95,6 +96,23 @@ auto flag_value(const char* flag, Parse parse) {
   }
 }
 
+std::pair<std::string, std::uint16_t> parse_listen(const std::string& listen) {
+  const auto colon = listen.rfind(':');
+  if (colon == std::string::npos)
+    throw settings_error(exit_codes::usage,
+                         "--listen " + listen + ": no port; say for example 127.0.0.1:8787");
+  std::string host = listen.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  const std::string port = listen.substr(colon + 1);
+  unsigned long number = 65536;
+  if (!port.empty() && port.size() < 6 && port.find_first_not_of("0123456789") == port.npos)
+    number = std::stoul(port);
+  if (number > 65535)
+    throw settings_error(exit_codes::usage,
+                         "--listen " + listen + ": the port is not a number from 0 to 65535");
+  return {std::move(host), static_cast<std::uint16_t>(number)};
+}
+
 // The texts of fake-endpoint's own options.
 struct fake_texts {
   std::string listen = "127.0.0.1:8787";
@@ -125,21 +143,7 @@ struct fake_texts {
 
   fixtures::fake_options parsed() const {
     fixtures::fake_options result;
-    const auto colon = listen.rfind(':');
-    if (colon == std::string::npos)
-      throw settings_error(exit_codes::usage,
-                           "--listen " + listen + ": no port; say for example 127.0.0.1:8787");
-    result.host = listen.substr(0, colon);
-    if (result.host.size() > 2 && result.host.front() == '[')
-      result.host = result.host.substr(1, result.host.size() - 2);
-    const std::string port = listen.substr(colon + 1);
-    unsigned long number = 65536;
-    if (!port.empty() && port.size() < 6 && port.find_first_not_of("0123456789") == port.npos)
-      number = std::stoul(port);
-    if (number > 65535)
-      throw settings_error(exit_codes::usage,
-                           "--listen " + listen + ": the port is not a number from 0 to 65535");
-    result.port = static_cast<std::uint16_t>(number);
+    std::tie(result.host, result.port) = parse_listen(listen);
     result.limit.reset();
     if (limit != "none") {
       const pipeline::limit l =
@@ -175,6 +179,39 @@ struct fake_texts {
     } catch (const std::invalid_argument& e) {
       throw settings_error(retry::exit_code::configuration, e.what());
     }
+    return result;
+  }
+};
+
+// The texts of gate's own options.
+struct gate_texts {
+  std::string listen = "127.0.0.1:8788";
+  std::uint32_t max_in_flight = 0;
+  CLI::Option* max_given = nullptr;
+  gate_command with;
+
+  void add_to(CLI::App& sub) {
+    sub.add_option("--listen", listen, "Address and port; port 0 takes any free one")
+        ->capture_default_str();
+    sub.add_option("--limit", with.limits, "Rate limit, e.g. 10/60s or none; repeats")
+        ->allow_extra_args(false)
+        ->take_all();
+    max_given = sub.add_option("--max-in-flight", max_in_flight, "Calls under way over all jobs")
+                    ->check(CLI::Range(0U, 10000U));
+    sub.add_option("--state", with.state, "File that grants are written down in, on a local disk")
+        ->capture_default_str();
+    sub.add_option("--token-file", with.token_file, "File with the token asked of all, mode 0600");
+    sub.add_option("--tls-cert", with.tls_cert, "Certificate chain (PEM): speak HTTPS");
+    sub.add_option("--tls-key", with.tls_key, "The certificate's key (PEM)");
+    sub.add_option("--allow-host", with.allow_hosts, "Another name the gate is called by; repeats")
+        ->allow_extra_args(false)
+        ->take_all();
+  }
+
+  gate_command parsed() const {
+    gate_command result = with;
+    std::tie(result.host, result.port) = parse_listen(listen);
+    if (max_given->count() > 0) result.max_in_flight = max_in_flight;
     return result;
   }
 };
@@ -257,6 +294,11 @@ command parse_command_line(int argc, const char* const* argv) {
   show->add_option("file", showing.file, "The budget's file")->required();
   show->add_flag("--json", showing.json, "One JSON object");
 
+  gate_texts gate_options;
+  CLI::App* const gate =
+      app.add_subcommand("gate", "Hold a rate limit's budget for jobs that share no disk");
+  gate_options.add_to(*gate);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -292,6 +334,7 @@ command parse_command_line(int argc, const char* const* argv) {
     return results_command{with_flags(for_results), unless_empty(results_of), std::move(output)};
   if (init->parsed()) return making;
   if (show->parsed()) return showing;
+  if (gate->parsed()) return gate_options.parsed();
   return fake_command{fake_options.parsed()};
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/budget_command.hpp"
+#include "app/gate/gate_command.hpp"
 #include "app/settings.hpp"
 #include "fixtures/fake_endpoint.hpp"
 
@@ -55,7 +56,7 @@ struct said {
 };
 
 using command = std::variant<said, run_command, rerun_command, status_command, results_command,
-                             fake_command, budget_init_command, budget_show_command>;
+                             fake_command, budget_init_command, budget_show_command, gate_command>;
 
 /// Throws settings_error: 64 for what is wrong with the call itself, 65 for a file of IDs that
 /// cannot be read, 78 for the config file and variables.

@@ -23,6 +23,7 @@ struct dispatch {
   int operator()(const results_command& what) const { return results(what); }
   int operator()(const budget_init_command& what) const { return budget_init(what); }
   int operator()(const budget_show_command& what) const { return budget_show(what); }
+  int operator()(const gate_command& what) const { return serve_gate(what); }
   int operator()(const fake_command& what) const {
     try {
       return fixtures::serve_until_signalled(what.with);

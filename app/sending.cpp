@@ -13,6 +13,7 @@
 #include "app/budget_command.hpp"
 #include "app/display.hpp"
 #include "app/exit_codes.hpp"
+#include "app/gate/use_gate.hpp"
 #include "app/interrupts.hpp"
 #include "app/target.hpp"
 #include "pipeline/documents/reader.hpp"
@@ -231,6 +232,11 @@ int send(assignment work) {
       share_budget(to.with, job, [&](const std::string& text) { shown.warning(text); });
   pipeline::batch_options how = batch_options_of(to.with, work.again);
   how.budget = budget;
+  const auto gate = use_gate(to.with, executor, time, how.seed);
+  if (gate) {
+    how.budget = gate;
+    how.limits = to.with.limits;
+  }
   const instant began = time.now();
   const auto endpoint = make_endpoint(executor, http_options_of(to, time, job));
   pipeline::batch batch(executor, time, *endpoint, *source, store.get(), *store, shown, view, how);
@@ -250,8 +256,13 @@ int send(assignment work) {
     trouble = e;
     signals.stop();
     line.stop();
+    if (gate) gate->close();
     endpoint->abort();
   });
+  if (gate)
+    asio::co_spawn(context, gate->run(), [&](std::exception_ptr e) {
+      if (e && !trouble) trouble = e;
+    });
   context.run();
 
   const pipeline::batch_result result = batch.so_far();

@@ -110,6 +110,9 @@ constexpr option table[] = {
     {"concurrency",     "Calls queueing for a turn or under way at once",                         false, false, false, [](settings& s, const std::string& t) { s.concurrency = static_cast<unsigned>(whole(t, 1, 10000)); }},
     {"store",           "The SQLite file that outcomes are recorded in",                          false, false, false, [](settings& s, const std::string& t) { s.store = t; }},
     {"budget",          "File of the rate limit's budget that several jobs share",                false, false, false, [](settings& s, const std::string& t) { s.budget = t; }},
+    {"gate",            "URL of the gate that holds the rate limit's budget for several jobs",    false, false, false, [](settings& s, const std::string& t) { s.gate = t; }},
+    {"gate-token-file", "File with the gate's token, mode 0600 (else SLUICE_GATE_TOKEN)",         false, false, false, [](settings& s, const std::string& t) { s.gate_token_file = t; }},
+    {"priority",        "Go ahead of the jobs without it at the gate, three turns of four",       true,  false, false, [](settings& s, const std::string& t) { s.priority = yes(t); }},
     {"admission-timeout", "Longest wait for a turn on a shared budget before the run ends (75)",  false, false, false, [](settings& s, const std::string& t) { s.admission_timeout = time_of(t); }},
     {"timeout",         "Longest time for one call, from sending to its last byte",               false, false, false, [](settings& s, const std::string& t) { s.timeout = time_of(t); }},
     {"idle-timeout",    "Longest silence within one call",                                        false, false, false, [](settings& s, const std::string& t) { s.idle_timeout = time_of(t); }},
@@ -148,6 +151,16 @@ const option* find_option(std::string_view name) {
   const auto it = std::find_if(std::begin(table), std::end(table),
                                [&](const option& o) { return name == o.name; });
   return it == std::end(table) ? nullptr : it;
+}
+
+std::string checked_secret(std::string secret, const std::string& source) {
+  while (!secret.empty() && std::isspace(static_cast<unsigned char>(secret.back())))
+    secret.pop_back();
+  for (const char c : secret)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      throw settings_error(
+          configuration, source + ": the key holds a control character; write it anew on one line");
+  return secret;
 }
 
 }  // namespace
@@ -212,30 +225,30 @@ void apply(settings& to, const option_texts& texts, const std::string& where, in
   }
 }
 
+std::string read_secret(const std::string& path, const std::string& what) {
+  const std::string source = what + " " + path;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0)
+    throw settings_error(configuration, source + ": cannot be read; check the path");
+  if ((info.st_mode & 077U) != 0)
+    throw settings_error(configuration, source + ": others can read it; run chmod 600 on it");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw settings_error(configuration, source + ": cannot be read; check permissions");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return checked_secret(text.str(), source);
+}
+
 std::string load_api_key(const settings& s) {
-  std::string key;
-  std::string source = "OPENAI_API_KEY";
-  if (!s.api_key_file.empty()) {
-    source = "key file " + s.api_key_file;
-    struct stat info {};
-    if (::stat(s.api_key_file.c_str(), &info) != 0)
-      throw settings_error(configuration, source + ": cannot be read; check the path");
-    if ((info.st_mode & 077U) != 0)
-      throw settings_error(configuration, source + ": others can read it; run chmod 600 on it");
-    std::ifstream in(s.api_key_file, std::ios::binary);
-    if (!in) throw settings_error(configuration, source + ": cannot be read; check permissions");
-    std::ostringstream text;
-    text << in.rdbuf();
-    key = text.str();
-  } else if (const char* text = std::getenv("OPENAI_API_KEY")) {
-    key = text;
-  }
-  while (!key.empty() && std::isspace(static_cast<unsigned char>(key.back()))) key.pop_back();
-  for (const char c : key)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      throw settings_error(
-          configuration, source + ": the key holds a control character; write it anew on one line");
-  return key;
+  if (!s.api_key_file.empty()) return read_secret(s.api_key_file, "key file");
+  const char* text = std::getenv("OPENAI_API_KEY");
+  return text == nullptr ? std::string() : checked_secret(text, "OPENAI_API_KEY");
+}
+
+std::string load_gate_token(const settings& s) {
+  if (!s.gate_token_file.empty()) return read_secret(s.gate_token_file, "gate token file");
+  const char* text = std::getenv("SLUICE_GATE_TOKEN");
+  return text == nullptr ? std::string() : checked_secret(text, "SLUICE_GATE_TOKEN");
 }
 
 std::string settings_to_json(const settings& s) {

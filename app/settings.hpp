@@ -36,6 +36,9 @@ struct settings {
   unsigned concurrency = 8;
   std::string store = "sluice.db";
   std::string budget;  ///< file of a shared budget; empty: alone with the limit
+  std::string gate;    ///< URL of a gate that holds the budget
+  std::string gate_token_file;
+  bool priority = false;
   duration admission_timeout = std::chrono::seconds(90);
   duration timeout = std::chrono::seconds(120);
   duration idle_timeout = std::chrono::seconds(60);
@@ -86,6 +89,13 @@ option_texts read_config_file(const std::string& path);
 option_texts read_environment();
 /// Sets fields; `where` names the source in errors, `code` is their exit code.
 void apply(settings& to, const option_texts& texts, const std::string& where, int code);
+
+/// A secret's file, mode 0600 or stricter, without white space at its end. `what` names it in
+/// errors, which never hold the secret. Throws settings_error 78.
+std::string read_secret(const std::string& path, const std::string& what);
+
+/// The gate's token: from the file, else SLUICE_GATE_TOKEN; empty when there is none.
+std::string load_gate_token(const settings& s);
 
 /// The key: from the file (mode 0600 or stricter), else OPENAI_API_KEY; empty when there is none.
 /// Throws settings_error 78; the message never holds the key.

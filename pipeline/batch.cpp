@@ -314,7 +314,7 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
         co_await endpoint_.send(std::move(*slot), std::move(line), what);
     if (--under_way_ == 0) result_.calling += clock_.now() - calling_since_;
     j.body = std::move(what.body);
-    admission_.finished();
+    admission_.finished(number);
     if (report.tokens.prompt_tokens && report.tokens.completion_tokens)
       admission_.settle(number, *report.tokens.prompt_tokens + *report.tokens.completion_tokens);
     if (report.slot_burnt) {

@@ -17,7 +17,13 @@ admission::admission(clock& time, ring record, duration max_wait)
     : admission(time, std::make_shared<local_ledger>(std::move(record)), max_wait) {}
 
 admission::admission(clock& time, std::shared_ptr<ledger> record, duration max_wait)
-    : clock_(time), ledger_(std::move(record)), max_wait_(max_wait) {}
+    : clock_(time), ledger_(std::move(record)), max_wait_(max_wait) {
+  ledger_->on_news([this] { wake_first(); });
+}
+
+admission::~admission() {
+  ledger_->on_news({});
+}
 
 admission::place::place(admission& in, priority rank, call_cost cost)
     : in_(in), rank_(rank), cost_(cost), alarm_(in.clock_.make_alarm()) {
@@ -76,6 +82,7 @@ asio::awaitable<admission::turn> admission::take(place& mine, std::function<bool
         co_return turn(no_slot::too_far);
       }
       if (due > now) {
+        if (probe_at_ <= now) ledger_->stand_by(now);
         co_await mine.alarm_->wait_until(due);
         continue;
       }
@@ -110,9 +117,9 @@ bool admission::too_far(instant due, instant now) const {
   return due - now > max_wait_ && due > ledger_->not_before() && due > probe_at_;
 }
 
-void admission::finished() {
+void admission::finished(std::uint64_t slot) {
   --in_flight_;
-  ledger_->finished(clock_.now());
+  ledger_->finished(slot, clock_.now());
   if (probe_only_) wake_first();
 }
 

@@ -39,6 +39,7 @@ class admission {
   admission(clock& time, ring record, duration max_wait);
   /// With grants written down elsewhere.
   admission(clock& time, std::shared_ptr<ledger> record, duration max_wait);
+  ~admission();
   admission(const admission&) = delete;
   admission& operator=(const admission&) = delete;
 
@@ -68,8 +69,8 @@ class admission {
   /// the place.
   asio::awaitable<turn> take(place& mine, std::function<bool()> ready);
 
-  /// The call of a granted slot has ended, or the slot was burnt.
-  void finished();
+  /// The call of the slot of that number has ended, or the slot was burnt.
+  void finished(std::uint64_t slot);
 
   /// Nobody is admitted for that long; those already queueing are planned anew.
   void cool_down(duration length);

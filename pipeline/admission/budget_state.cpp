@@ -1,5 +1,6 @@
 #include "pipeline/admission/budget_state.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -9,7 +10,8 @@ namespace sluice::pipeline {
 namespace {
 
 constexpr std::string_view magic = "SLUICEBG";
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t plain_version = 1;
+constexpr std::uint32_t gate_version = 2;
 constexpr std::size_t checksum_bytes = 8;
 constexpr std::size_t longest_text = 64;
 
@@ -101,6 +103,9 @@ class scanner {
 };
 
 constexpr std::size_t entry_bytes = 24;
+constexpr std::size_t call_bytes = 32;
+// An instant further ahead than that was not read on this machine's clock since it started.
+constexpr duration clock_slack = std::chrono::seconds(1);
 constexpr duration longest_window = std::chrono::hours(24 * 366);
 
 void write_limit(writer& to, const limit& l, const ring_state::track& t) {
@@ -165,10 +170,27 @@ budget_state used_up_budget(budget_settings settings, std::string boot_id, insta
   return s;
 }
 
+bool of_this_boot(const budget_state& state, std::string_view boot_id, instant now) {
+  const auto& tracks = state.record.tracks;
+  return state.boot_id == boot_id && std::all_of(tracks.begin(), tracks.end(), [&](const auto& t) {
+           return t.last_at <= now + clock_slack;
+         });
+}
+
+bool same_limits(const std::vector<limit>& a, const std::vector<limit>& b) {
+  return a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin());
+}
+
+std::string in_words(const std::vector<limit>& limits) {
+  std::string text;
+  for (const limit& l : limits) text += (text.empty() ? "" : " and ") + to_string(l);
+  return text.empty() ? "none" : text;
+}
+
 std::string serialise(const budget_state& state) {
   writer to;
   to.bytes() += magic;
-  to.number(version);
+  to.number(state.under_way.empty() ? plain_version : gate_version);
   to.number(std::uint32_t{0});
   to.number(state.settings.max_in_flight);
   to.text(state.boot_id);
@@ -189,10 +211,17 @@ std::string serialise(const budget_state& state) {
     to.number(static_cast<std::uint8_t>(p.shape));
     to.text(p.job);
   }
+  if (!state.under_way.empty()) to.number(static_cast<std::uint32_t>(state.under_way.size()));
+  for (const call_under_way& c : state.under_way) {
+    to.number(c.number);
+    to.number(c.client);
+    to.time(c.at);
+    to.span(c.longest);
+  }
   std::string& bytes = to.bytes();
   writer length;
   length.number(static_cast<std::uint32_t>(bytes.size() + checksum_bytes));
-  bytes.replace(magic.size() + sizeof version, length.bytes().size(), length.bytes());
+  bytes.replace(magic.size() + sizeof plain_version, length.bytes().size(), length.bytes());
   to.number(checksum(bytes));
   return std::move(bytes);
 }
@@ -207,7 +236,7 @@ std::variant<budget_state, unusable> parse_budget(std::string_view bytes) {
   const std::string_view body = bytes.substr(0, bytes.size() - checksum_bytes);
   scanner tail(bytes.substr(body.size()));
   if (tail.number<std::uint64_t>() != checksum(body)) return unusable{"is damaged (checksum)"};
-  if (its_version != version)
+  if (its_version != plain_version && its_version != gate_version)
     return unusable{"is of another version (" + std::to_string(its_version) + ")"};
   if (its_length != bytes.size()) return unusable{"is damaged (length)"};
 
@@ -239,6 +268,17 @@ std::variant<budget_state, unusable> parse_budget(std::string_view bytes) {
     p.shape = from.number<std::uint8_t>() == 0 ? pace::smooth : pace::burst;
     p.job = from.text();
     s.line.push_back(std::move(p));
+  }
+  const std::size_t calls = its_version == gate_version ? from.number<std::uint32_t>() : 0;
+  if (!from.holds(calls, call_bytes)) return broken;
+  for (std::size_t i = 0; i < calls; ++i) {
+    call_under_way c;
+    c.number = from.number<std::uint64_t>();
+    c.client = from.number<std::uint64_t>();
+    c.at = from.time();
+    c.longest = from.span();
+    if (c.longest < duration::zero() || c.longest > longest_window) return broken;
+    s.under_way.push_back(c);
   }
   if (!from.ended_well()) return broken;
   return s;

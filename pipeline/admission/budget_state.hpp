@@ -5,7 +5,7 @@
 //
 //     offset  bytes  what
 //          0      8  "SLUICEBG"
-//          8      4  version of the format, 1
+//          8      4  version of the format: 2 with calls under way, else 1
 //         12      4  length of the file
 //         16      4  calls in flight over all jobs, 0: no limit
 //         20      .  boot ID: 2 bytes of length, then the text
@@ -16,6 +16,8 @@
 //                      grant its number (8), instant (8) and cost (8)
 //          .      .  planned turns: 2 bytes of count, then for each
 //                      process (4), client (8), instant (8), tokens (8), pace (1), job (2 + text)
+//          .      .  version 2: calls under way: 4 bytes of count, then for each
+//                      grant (8), client (8), instant (8), longest time (8)
 //     length-8    8  CRC-64/XZ of everything before it
 #pragma once
 
@@ -53,11 +55,23 @@ struct planned_turn {
   }
 };
 
+/// A call that a gate has admitted and that has not been reported ended. (Of a file, the kernel
+/// knows which calls are under way.)
+struct call_under_way {
+  std::uint64_t number = 0;  ///< of its grant
+  std::uint64_t client = 0;  ///< who asked, and for which attempt
+  instant at{};              ///< when it was granted
+  duration longest{};        ///< it is over by then, whether or not anybody says so
+
+  bool operator==(const call_under_way&) const = default;
+};
+
 struct budget_state {
   budget_settings settings;
   std::string boot_id;
   ring_state record;
-  std::vector<planned_turn> line;  ///< in the order of their turns
+  std::vector<planned_turn> line;         ///< in the order of their turns
+  std::vector<call_under_way> under_way;  ///< a gate's, in the order of their grants
 
   bool operator==(const budget_state&) const = default;
 };
@@ -67,6 +81,15 @@ budget_state fresh_budget(budget_settings settings, std::string boot_id);
 
 /// A budget of which nobody knows what was spent before `now`: all of it, to be safe.
 budget_state used_up_budget(budget_settings settings, std::string boot_id, instant now);
+
+/// Whether its instants can be compared with `now`: the machine was not started anew since.
+bool of_this_boot(const budget_state& state, std::string_view boot_id, instant now);
+
+/// Whether both allow the same, in whichever order.
+bool same_limits(const std::vector<limit>& a, const std::vector<limit>& b);
+
+/// For people: "10/60s and 1000/1d", or "none".
+std::string in_words(const std::vector<limit>& limits);
 
 /// The file's bytes.
 std::string serialise(const budget_state& state);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -15,7 +16,7 @@ struct prospect {
   enum class kind {
     turn,        ///< the turn is at `when`, as far as is known now
     granted,     ///< granted at `when`, under this number
-    look_again,  ///< not to be told yet: ask again at `when`
+    look_again,  ///< not to be told yet: ask again at `when`, or when the bell rings
     never,       ///< costs more than a limit allows at all
     refused,     ///< the turn, at `when`, is further off than a shared budget lets anybody wait
   };
@@ -40,10 +41,16 @@ class ledger {
   /// again: the turn has moved. A `turn` or `look_again` is later than `now`.
   virtual prospect grant(instant now, call_cost cost) = 0;
 
+  /// The first in line has its connection: from now on its turn may come at any moment.
+  virtual void stand_by(instant) {}
   /// Nobody is in line any more: a planned turn is given back.
   virtual void withdraw(instant) {}
-  /// The call of a grant has ended.
-  virtual void finished(instant) {}
+  /// The call of a grant has ended, or its slot was burnt.
+  virtual void finished(std::uint64_t, instant) {}
+
+  /// `bell` is rung, never from within a call to the ledger, when what the ledger says has changed
+  /// by itself: look again.
+  virtual void on_news(std::function<void()>) {}
 
   /// See the ring's functions of these names.
   virtual void cool_down(instant until, instant now) = 0;

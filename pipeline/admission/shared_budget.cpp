@@ -11,8 +11,6 @@ using namespace std::chrono_literals;
 // The lock is held for the time of one small write.
 constexpr duration lock_nap = 10ms;
 constexpr duration place_nap = 100ms;
-// An instant further ahead than that was not read on this machine's clock since it started.
-constexpr duration clock_slack = 1s;
 
 class held {
  public:
@@ -29,27 +27,10 @@ class held {
   bool got_;
 };
 
-std::string in_words(const std::vector<limit>& limits) {
-  std::string text;
-  for (const limit& l : limits) text += (text.empty() ? "" : " and ") + to_string(l);
-  return text.empty() ? "none" : text;
-}
-
 std::string in_seconds(duration d) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f s", to_seconds(d));
   return text;
-}
-
-bool same_limits(const std::vector<limit>& a, const std::vector<limit>& b) {
-  return a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin());
-}
-
-bool of_this_boot(const budget_state& s, const std::string& boot_id, instant now) {
-  const auto& tracks = s.record.tracks;
-  return s.boot_id == boot_id && std::all_of(tracks.begin(), tracks.end(), [&](const auto& t) {
-           return t.last_at <= now + clock_slack;
-         });
 }
 
 }  // namespace
@@ -171,7 +152,7 @@ bool shared_budget::have_place(instant now) {
   return place_taken_;
 }
 
-void shared_budget::finished(instant now) {
+void shared_budget::finished(std::uint64_t, instant now) {
   if (places_in_use_ == 0) return;
   --places_in_use_;
   at_->free_place();

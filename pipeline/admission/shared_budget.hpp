@@ -81,7 +81,7 @@ class shared_budget final : public ledger {
   prospect look(instant now, instant earliest, call_cost cost) override;
   prospect grant(instant now, call_cost cost) override;
   void withdraw(instant now) override;
-  void finished(instant now) override;
+  void finished(std::uint64_t number, instant now) override;
   void cool_down(instant until, instant now) override;
   void unexplained_refusal(instant granted, instant now) override;
   void settle(std::uint64_t number, std::int64_t tokens) override;

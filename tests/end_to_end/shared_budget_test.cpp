@@ -1,66 +1,19 @@
 // Three real processes that share a budget's file, against an endpoint that judges them.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "fixtures/fake_endpoint.hpp"
 #include "pipeline/admission/budget_file.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace sluice {
 namespace {
 
 using namespace std::chrono_literals;
-
-// One `sluice`, its output in a file.
-class program {
- public:
-  program(std::vector<std::string> arguments, std::string output) : output_(std::move(output)) {
-    arguments.insert(arguments.begin(), SLUICE_PROGRAM);
-    std::vector<char*> argv;
-    for (std::string& a : arguments) argv.push_back(a.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions, 1, output_.c_str(), O_WRONLY | O_CREAT | O_APPEND,
-                                       0600);
-    ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    const int error = ::posix_spawn(&pid_, SLUICE_PROGRAM, &actions, nullptr, argv.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) throw std::runtime_error("cannot start the program");
-  }
-  program(program&& other) noexcept
-      : pid_(std::exchange(other.pid_, -1)), output_(std::move(other.output_)) {}
-  ~program() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-
-  std::string pid() const { return std::to_string(pid_); }
-  int exit_code() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string output() const {
-    std::ostringstream text;
-    text << std::ifstream(output_).rdbuf();
-    return text.str();
-  }
-
- private:
-  pid_t pid_ = -1;
-  std::string output_;
-};
+using testing::program;
 
 class SharedBudgetFile : public ::testing::Test {
  protected:

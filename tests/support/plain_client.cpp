@@ -74,7 +74,7 @@ plain_response plain_client::request(const std::string& method, const std::strin
   message.version(11);
   message.method_string(method);
   message.target(target);
-  message.set(http::field::host, "test");
+  message.set(http::field::host, "localhost");
   if (!body.empty()) message.set(http::field::content_type, "application/json");
   for (const auto& [name, value] : headers) message.set(name, value);
   message.body() = body;

@@ -64,7 +64,7 @@ class BudgetFile : public ::testing::Test {
         co_return;
       }
       j.sent.push_back(clock.now());
-      j.turns->finished();
+      j.turns->finished(std::get<provider::slot>(turn).id());
     }
   }
 

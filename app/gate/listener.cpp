@@ -1,0 +1,370 @@
+#include "app/gate/listener.hpp"
+
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl.hpp>
+#include <cerrno>
+#include <list>
+
+#include "app/settings.hpp"
+#include "retry/table.hpp"
+
+namespace sluice::app {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+using plain_stream = beast::tcp_stream;
+using tls_stream = beast::ssl_stream<beast::tcp_stream>;
+using parser = http::request_parser<http::string_body>;
+using response = http::response<http::string_body>;
+
+constexpr auto token = asio::as_tuple(asio::use_awaitable);
+constexpr std::uint32_t most_header = 8192;
+constexpr std::chrono::seconds write_time{10};
+constexpr std::chrono::seconds linger_time{1};
+constexpr std::size_t most_lingering = 65536;
+constexpr std::chrono::milliseconds pause_when_full{50};
+
+[[noreturn]] void cannot(const std::string& text) {
+  throw settings_error(retry::exit_code::configuration, text);
+}
+
+bool closed_by_peer(int socket) {
+  char byte = 0;
+  const auto n = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+// One connection, as those who would end it see it.
+struct session {
+  beast::tcp_stream* stream = nullptr;
+  bool answering = false;
+};
+
+class entered {
+ public:
+  entered(session& in, beast::tcp_stream& stream) : in_(in) { in_.stream = &stream; }
+  ~entered() { in_.stream = nullptr; }
+  entered(const entered&) = delete;
+  entered& operator=(const entered&) = delete;
+
+ private:
+  session& in_;
+};
+
+caller caller_of(const parser& p) {
+  const auto& m = p.get();
+  caller who;
+  who.target = m.target();
+  who.host = m[http::field::host];
+  who.one_host = m.count(http::field::host) == 1;
+  who.token = m["X-Sluice-Token"];
+  who.authorization = m[http::field::authorization];
+  who.from_a_page = m.count(http::field::origin) > 0;
+  return who;
+}
+
+response to_http(const gate_response& r, unsigned version, bool keep) {
+  response out;
+  out.version(version);
+  out.result(static_cast<unsigned>(r.status));
+  out.set(http::field::content_type, r.type);
+  out.set(http::field::cache_control, "no-store");
+  if (!r.allow.empty()) out.set(http::field::allow, r.allow);
+  if (r.status == 401) out.set(http::field::www_authenticate, "Bearer");
+  out.body() = r.body;
+  out.keep_alive(keep);
+  out.prepare_payload();
+  return out;
+}
+
+gate_response refusal_of(const error_code& ec) {
+  if (ec == http::error::body_limit)
+    return problem(413, "body_too_large", "bodies have at most 4096 bytes here");
+  if (ec == http::error::header_limit || ec == http::error::buffer_overflow)
+    return problem(431, "header_too_large", "headers have at most 8192 bytes here");
+  return problem(400, "not_http", "this is not HTTP: " + ec.message());
+}
+
+// Whether whoever sent this may still read an answer.
+bool answerable(const error_code& ec) {
+  static const auto& ours = http::make_error_code(http::error::bad_method).category();
+  return ec.category() == ours && ec != http::error::end_of_stream &&
+         ec != http::error::partial_message;
+}
+
+}  // namespace
+
+struct listener::impl {
+  impl(asio::io_context& in, listener_options given, routes& to)
+      : context(in), options(std::move(given)), answers(to), acceptor(in), pause(in) {
+    if (!options.tls_cert.empty()) set_up_tls();
+    open();
+    asio::co_spawn(context, accept(), [](std::exception_ptr e) {
+      if (e) std::rethrow_exception(e);
+    });
+  }
+
+  void set_up_tls();
+  void open();
+  asio::awaitable<void> accept();
+  void start(tcp::socket socket);
+  asio::awaitable<void> serve(tcp::socket socket, session& mine);
+  template <class Stream>
+  asio::awaitable<void> converse(Stream& stream, session& mine);
+  template <class Stream>
+  asio::awaitable<bool> one_request(Stream& stream, session& mine, beast::flat_buffer& buffer,
+                                    bool first);
+  template <class Stream>
+  asio::awaitable<bool> read_body(Stream& stream, beast::flat_buffer& buffer, parser& p);
+  template <class Stream>
+  asio::awaitable<gate_response> answer(Stream& stream, const gate_request& request);
+  template <class Stream>
+  asio::awaitable<bool> send(Stream& stream, response r);
+  template <class Stream>
+  asio::awaitable<void> linger(Stream& stream);
+
+  asio::io_context& context;
+  listener_options options;
+  routes& answers;
+  tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  tcp::endpoint local;
+  std::optional<asio::ssl::context> tls;
+  std::list<session> sessions;
+  bool stopped = false;
+};
+
+void listener::impl::set_up_tls() {
+  tls.emplace(asio::ssl::context::tls_server);
+  error_code ec;
+  tls->set_options(asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
+                   asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+  tls->use_certificate_chain_file(options.tls_cert, ec);
+  if (ec)
+    cannot("--tls-cert " + options.tls_cert + ": cannot be used: " + ec.message() +
+           "; name a readable file with the certificate chain in PEM form");
+  tls->use_private_key_file(options.tls_key, asio::ssl::context::pem, ec);
+  if (ec)
+    cannot("--tls-key " + options.tls_key + ": cannot be used: " + ec.message() +
+           "; name a readable file with the certificate's key in PEM form");
+}
+
+void listener::impl::open() {
+  error_code ec;
+  const auto address = asio::ip::make_address(options.host, ec);
+  const std::string shown = options.host + ":" + std::to_string(options.port);
+  if (ec) cannot("cannot listen on " + shown + ": not an address; use one such as 127.0.0.1");
+  const tcp::endpoint at(address, options.port);
+  try {
+    acceptor.open(at.protocol());
+    acceptor.set_option(tcp::acceptor::reuse_address(true));
+    acceptor.bind(at);
+    acceptor.listen();
+    local = acceptor.local_endpoint();
+  } catch (const boost::system::system_error& e) {
+    cannot("cannot listen on " + shown + ": " + e.code().message() +
+           "; stop what uses it, or listen elsewhere (port 0 takes a free one)");
+  }
+}
+
+asio::awaitable<void> listener::impl::accept() {
+  while (!stopped) {
+    auto [ec, socket] = co_await acceptor.async_accept(token);
+    if (stopped) break;
+    if (ec) {
+      // Out of file descriptors, most likely: go on as soon as some are closed.
+      pause.expires_after(pause_when_full);
+      co_await pause.async_wait(token);
+      continue;
+    }
+    // One too many is closed at once; its client comes back.
+    if (sessions.size() >= options.most_connections) continue;
+    start(std::move(socket));
+  }
+}
+
+void listener::impl::start(tcp::socket socket) {
+  error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  sessions.emplace_back();
+  const auto mine = std::prev(sessions.end());
+  // What a connection breaks of is its own: the others go on.
+  asio::co_spawn(context, serve(std::move(socket), *mine),
+                 [this, mine](std::exception_ptr) { sessions.erase(mine); });
+}
+
+asio::awaitable<void> listener::impl::serve(tcp::socket socket, session& mine) {
+  if (!tls) {
+    plain_stream stream(std::move(socket));
+    const entered here(mine, stream);
+    co_await converse(stream, mine);
+    co_return;
+  }
+  tls_stream stream(std::move(socket), *tls);
+  const entered here(mine, stream.next_layer());
+  mine.stream->expires_after(options.header_time);
+  const auto [ec] = co_await stream.async_handshake(asio::ssl::stream_base::server, token);
+  if (!ec) {
+    co_await converse(stream, mine);
+    mine.stream->expires_after(linger_time);
+    co_await stream.async_shutdown(token);
+  }
+}
+
+template <class Stream>
+asio::awaitable<void> listener::impl::converse(Stream& stream, session& mine) {
+  beast::flat_buffer buffer(most_header + most_body);
+  bool first = true;
+  while (!stopped) {
+    const bool more = co_await one_request(stream, mine, buffer, first);
+    if (!more) break;
+    first = false;
+  }
+}
+
+template <class Stream>
+asio::awaitable<bool> listener::impl::one_request(Stream& stream, session& mine,
+                                                  beast::flat_buffer& buffer, bool first) {
+  auto& lowest = beast::get_lowest_layer(stream);
+  parser p;
+  p.header_limit(most_header);
+  p.body_limit(most_body);
+  lowest.expires_after(first ? options.header_time : options.idle_time);
+  mine.answering = false;
+  auto [ec, size] = co_await http::async_read_header(stream, buffer, p, token);
+  mine.answering = true;
+  gate_response result;
+  bool keep = false;
+  if (ec) {
+    if (!answerable(ec)) co_return false;
+    result = refusal_of(ec);
+  } else if (const auto refused = check_caller(caller_of(p), options.rules)) {
+    result = problem(refused->status, refused->error, refused->message);
+  } else {
+    const bool whole = co_await read_body(stream, buffer, p);
+    if (!whole) {
+      result = problem(413, "body_too_large", "bodies have at most 4096 bytes here");
+      if (!p.is_header_done() || !lowest.socket().is_open()) co_return false;
+    } else {
+      gate_request request;
+      request.method = p.get().method_string();
+      request.target = p.get().target();
+      request.body = std::move(p.get().body());
+      result = co_await answer(stream, request);
+      keep = p.get().keep_alive() && !stopped && request.method != "HEAD";
+    }
+  }
+  response out = to_http(result, ec ? 11 : p.get().version(), keep);
+  const bool sent = co_await send(stream, std::move(out));
+  if (!sent) {
+    answers.unsent(result);
+    co_return false;
+  }
+  if (!keep) co_await linger(stream);
+  co_return keep;
+}
+
+template <class Stream>
+asio::awaitable<bool> listener::impl::read_body(Stream& stream, beast::flat_buffer& buffer,
+                                                parser& p) {
+  auto& lowest = beast::get_lowest_layer(stream);
+  lowest.expires_after(options.body_time);
+  if (!p.is_done() && beast::iequals(p.get()[http::field::expect], "100-continue")) {
+    static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    const auto [error, n] = co_await asio::async_write(stream, asio::buffer(go_on), token);
+    if (error) co_return false;
+  }
+  if (p.is_done()) co_return true;
+  const auto [ec, size] = co_await http::async_read(stream, buffer, p, token);
+  if (ec && ec != http::error::body_limit) lowest.socket().close();
+  co_return !ec;
+}
+
+// While the answer is waited for, an end of the connection is the caller hanging up. A caller that
+// says more has no more patience than one that goes, over TLS: there it may be its goodbye.
+template <class Stream>
+asio::awaitable<gate_response> listener::impl::answer(Stream& stream, const gate_request& request) {
+  auto& lowest = beast::get_lowest_layer(stream);
+  lowest.expires_never();
+  struct shared_watch {
+    caller_watch watch;
+    bool over = false;
+  };
+  const auto shared = std::make_shared<shared_watch>();
+  const int descriptor = lowest.socket().native_handle();
+  const bool encrypted = tls.has_value();
+  lowest.socket().async_wait(tcp::socket::wait_read, [=](error_code ec) {
+    if (shared->over || ec == asio::error::operation_aborted) return;
+    if (ec || encrypted || closed_by_peer(descriptor)) shared->watch.hung_up();
+  });
+  gate_response result = co_await answers.answer(request, shared->watch);
+  shared->over = true;
+  error_code ignored;
+  lowest.socket().cancel(ignored);
+  co_return result;
+}
+
+template <class Stream>
+asio::awaitable<bool> listener::impl::send(Stream& stream, response r) {
+  beast::get_lowest_layer(stream).expires_after(write_time);
+  const auto [ec, size] = co_await http::async_write(stream, r, token);
+  co_return !ec;
+}
+
+// Closing with unread bytes would reset the connection, and the answer might be lost.
+template <class Stream>
+asio::awaitable<void> listener::impl::linger(Stream& stream) {
+  auto& lowest = beast::get_lowest_layer(stream);
+  if constexpr (std::is_same_v<Stream, plain_stream>) {
+    error_code ignored;
+    lowest.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  }
+  lowest.expires_after(linger_time);
+  std::array<char, 4096> waste{};
+  for (std::size_t total = 0; total < most_lingering;) {
+    const auto [ec, size] = co_await stream.async_read_some(asio::buffer(waste), token);
+    if (ec) break;
+    total += size;
+  }
+}
+
+listener::listener(asio::io_context& context, listener_options options, routes& to)
+    : impl_(std::make_unique<impl>(context, std::move(options), to)) {}
+
+listener::~listener() = default;
+
+std::string listener::url() const {
+  const std::string host = impl_->local.address().to_string();
+  return (impl_->tls ? "https://" : "http://") +
+         (impl_->local.address().is_v6() ? "[" + host + "]" : host) + ":" +
+         std::to_string(impl_->local.port());
+}
+
+std::size_t listener::connections() const {
+  return impl_->sessions.size();
+}
+
+void listener::stop() {
+  impl_->stopped = true;
+  error_code ignored;
+  impl_->acceptor.close(ignored);
+  impl_->pause.cancel();
+  for (session& s : impl_->sessions)
+    if (s.stream != nullptr && !s.answering) s.stream->cancel();
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,286 @@
+// Several jobs that share one gate, at every seed of many: never over the limit, nobody refused,
+// nobody left out, whatever becomes of the gate.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "fixtures/simulation/simulation.hpp"
+#include "retry/random.hpp"
+
+namespace sluice::fixtures {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t seeds = 100;
+constexpr std::uint64_t fewer_seeds = 25;
+constexpr duration window = 60s;
+constexpr std::size_t calls_per_window = 10;
+
+// One to six jobs with one to sixteen workers each, 150 documents in all, or a few more.
+sim_setup at_a_gate(std::uint64_t seed) {
+  retry::random random(seed);
+  sim_setup s;
+  s.seed = seed;
+  s.jobs = 1 + static_cast<unsigned>(seed % 6);
+  s.documents = (150 + s.jobs - 1) / s.jobs;
+  for (unsigned job = 0; job < s.jobs; ++job)
+    s.workers.push_back(static_cast<unsigned>(random.between(1s, 17s) / 1s));
+  s.start_within = 30s;
+  s.server.limit = server_limit{calls_per_window, window, window_kind::rolling, false};
+  s.server.spread = 900ms;
+  s.server.answer_max = 3s;
+  s.options.limits.emplace_back();
+  s.gate.emplace();
+  return s;
+}
+
+bool ever_over(const sim_result& r) {
+  std::vector<duration> at;
+  for (const sim_arrival& a : r.arrivals) at.push_back(a.arrived);
+  std::sort(at.begin(), at.end());
+  for (std::size_t i = calls_per_window; i < at.size(); ++i)
+    if (at[i] - at[i - calls_per_window] < window) return true;
+  return false;
+}
+
+// The sends of each job while all of them were there, within `length` of the last one's start. In
+// burst shape the count begins and ends between two bursts, or it would cut one in two.
+std::map<unsigned, unsigned> shares(const sim_result& r, unsigned jobs, duration length,
+                                    duration inset) {
+  std::map<unsigned, duration> first;
+  std::map<unsigned, duration> last;
+  for (const sim_arrival& a : r.arrivals) {
+    first.try_emplace(a.job, a.sent);
+    last[a.job] = a.sent;
+  }
+  duration from{};
+  duration until = duration::max();
+  for (unsigned job = 0; job < jobs; ++job) {
+    from = std::max(from, first[job]);
+    until = std::min(until, last[job]);
+  }
+  from += inset;
+  until = std::min(until - inset, from + length);
+  std::map<unsigned, unsigned> result;
+  for (unsigned job = 0; job < jobs; ++job) result[job] = 0;
+  for (const sim_arrival& a : r.arrivals)
+    if (a.sent >= from && a.sent < until) ++result[a.job];
+  return result;
+}
+
+TEST(Gate, EveryJobSucceedsWithNoCallRefused) {
+  for (const pipeline::pace shape : {pipeline::pace::smooth, pipeline::pace::burst}) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+      sim_setup s = at_a_gate(seed);
+      s.options.shape = shape;
+      const sim_result r = simulate(s);
+      const auto all = std::uint64_t{s.jobs} * s.documents;
+      ASSERT_EQ(r.succeeded(), all) << "seed " << seed;
+      ASSERT_EQ(r.arrivals.size(), all) << "seed " << seed;
+      ASSERT_EQ(r.refused(), 0U) << "seed " << seed;
+      ASSERT_FALSE(ever_over(r)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Gate, SharesAreEvenWhateverTheNumbersOfWorkers) {
+  for (const pipeline::pace shape : {pipeline::pace::smooth, pipeline::pace::burst}) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+      sim_setup s = at_a_gate(seed);
+      s.options.shape = shape;
+      // Whoever waits for a long answer with its only worker asks for no turn.
+      if (shape == pipeline::pace::burst) s.workers.assign(s.jobs, 10);
+      const sim_result r = simulate(s);
+      const auto share = shares(r, s.jobs, 5 * (window + 2s),
+                                shape == pipeline::pace::burst ? (window + 2s) / 2 : 0s);
+      const auto [least, most] =
+          std::minmax_element(share.begin(), share.end(),
+                              [](const auto& a, const auto& b) { return a.second < b.second; });
+      ASSERT_LE(most->second - least->second, 1U) << "seed " << seed << " jobs " << s.jobs;
+    }
+  }
+}
+
+TEST(Gate, LosesNoTimeAgainstOneJobAlone) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const sim_setup s = at_a_gate(seed);
+    const sim_result r = simulate(s);
+    const double turns = static_cast<double>(s.jobs) * s.documents;
+    ASSERT_LE(to_seconds(r.last_sent), 6.2 * turns + 60) << "seed " << seed;
+  }
+}
+
+TEST(Gate, IsNeverOverTheLimitHoweverOftenItIsKilled) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    if (seed % 2 == 0) s.options.shape = pipeline::pace::burst;
+    retry::random random(seed + 77);
+    duration at{};
+    for (int i = 0; i < 20; ++i) {
+      gate_mishap m;
+      at += random.between(1s, 60s);
+      m.at = at;
+      m.down_for = random.between(10ms, 8s);
+      at += m.down_for;
+      m.state_lost = seed % 5 == 0 && i % 4 == 0;
+      s.gate->mishaps.push_back(m);
+    }
+    const sim_result r = simulate(s);
+    ASSERT_EQ(r.succeeded(), std::uint64_t{s.jobs} * s.documents) << "seed " << seed;
+    ASSERT_EQ(r.refused(), 0U) << "seed " << seed;
+    ASSERT_FALSE(ever_over(r)) << "seed " << seed;
+  }
+}
+
+TEST(Gate, ClientsGoOnWithinFiveSecondsOfItsReturn) {
+  for (std::uint64_t seed = 1; seed <= fewer_seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    s.start_within = 0s;
+    gate_mishap m;
+    m.at = 100s;
+    m.down_for = 40s;
+    s.gate->mishaps.push_back(m);
+    const sim_result r = simulate(s);
+    duration next = duration::max();
+    for (const sim_arrival& a : r.arrivals) {
+      // A slot granted just before may be used just after.
+      ASSERT_TRUE(a.sent <= m.at + 1s || a.sent >= m.at + m.down_for) << "seed " << seed;
+      if (a.sent >= m.at + m.down_for) next = std::min(next, a.sent);
+    }
+    ASSERT_LE(next, m.at + m.down_for + 5s) << "seed " << seed;
+  }
+}
+
+TEST(Gate, LostStateIsWaitedOutForOneWindow) {
+  for (std::uint64_t seed = 1; seed <= fewer_seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    s.start_within = 0s;
+    if (seed % 2 == 0) s.options.shape = pipeline::pace::burst;
+    gate_mishap m;
+    m.at = 100s;
+    m.down_for = 1s;
+    m.state_lost = true;
+    s.gate->mishaps.push_back(m);
+    const sim_result r = simulate(s);
+    for (const sim_arrival& a : r.arrivals)
+      ASSERT_TRUE(a.sent <= m.at + 1s || a.sent >= m.at + m.down_for + window + 2s)
+          << "seed " << seed;
+    ASSERT_EQ(r.succeeded(), std::uint64_t{s.jobs} * s.documents) << "seed " << seed;
+  }
+}
+
+TEST(Gate, GoneForGoodNobodySendsAndAllIsDeferred) {
+  for (std::uint64_t seed = 1; seed <= fewer_seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    s.start_within = 0s;
+    gate_mishap m;
+    m.at = seed % 2 == 0 ? duration(100s) : duration(0s);
+    m.down_for = duration::max();
+    s.gate->mishaps.push_back(m);
+    const sim_result r = simulate(s);
+    for (const sim_arrival& a : r.arrivals) ASSERT_LE(a.sent, m.at + 1s) << "seed " << seed;
+    if (m.at == 0s) {
+      ASSERT_TRUE(r.arrivals.empty());
+    }
+    for (const pipeline::batch_result& job : r.jobs) {
+      ASSERT_TRUE(job.stopped);
+      EXPECT_EQ(job.stopped->why, retry::reason::budget_refused);
+      EXPECT_EQ(job.stopped->exit, 75);
+      EXPECT_NE(job.stopped->detail.find("http://gate"), std::string::npos);
+      EXPECT_EQ(job.succeeded + job.deferred, s.documents);
+    }
+    // The poll under way, the admission timeout and a last try.
+    ASSERT_LE(to_seconds(r.ended - m.at), 90 + 20 + 5) << "seed " << seed;
+  }
+}
+
+TEST(Gate, OneRefusalHoldsEveryJobBack) {
+  for (std::uint64_t seed = 1; seed <= fewer_seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    s.server.limit.reset();
+    s.server.spread = 0s;
+    s.server.answers = [](unsigned nth, const std::string&) {
+      std::optional<provider::attempt_report> report;
+      if (nth != 20) return report;
+      report.emplace();
+      report->signal = retry::signal(retry::reason::rate_limited, 429);
+      report->signal.hint = 50s;
+      return report;
+    };
+    const sim_result r = simulate(s);
+    ASSERT_EQ(r.succeeded(), std::uint64_t{s.jobs} * s.documents) << "seed " << seed;
+    std::vector<duration> sent;
+    for (const sim_arrival& a : r.arrivals) sent.push_back(a.sent);
+    std::sort(sent.begin(), sent.end());
+    ASSERT_GE(sent[20] - sent[19], duration(50s)) << "seed " << seed;
+  }
+}
+
+TEST(Gate, CallsInFlightAreBoundedOverAllJobsAcrossRestarts) {
+  for (std::uint64_t seed = 1; seed <= fewer_seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    s.server.limit.reset();
+    s.server.answer_min = 20s;
+    s.server.answer_max = 40s;
+    s.gate->max_in_flight = 3;
+    s.admission_timeouts.assign(s.jobs, 10h);
+    s.time_limit = 200h;
+    for (int i = 1; i <= 10; ++i) {
+      gate_mishap m;
+      m.at = i * 50s;
+      m.down_for = 2s;
+      s.gate->mishaps.push_back(m);
+    }
+    const sim_result r = simulate(s);
+    ASSERT_EQ(r.succeeded(), std::uint64_t{s.jobs} * s.documents) << "seed " << seed;
+    ASSERT_LE(r.max_in_flight_of_all, 3U) << "seed " << seed;
+  }
+}
+
+TEST(Gate, AJobWithoutATurnInTimeEndsLoudlyHavingCalledNothing) {
+  sim_setup s = at_a_gate(5);
+  s.jobs = 3;
+  s.documents = 20;
+  s.workers.assign(3, 8);
+  s.start_within = 0s;
+  s.admission_timeouts = {90s, 90s, 1s};
+  // The others are in line before the third asks.
+  s.gate->network = 0ns;
+  const sim_result r = simulate(s);
+  ASSERT_EQ(r.jobs.size(), 3U);
+  const pipeline::batch_result& impatient = r.jobs.front();
+  ASSERT_TRUE(impatient.stopped);
+  EXPECT_EQ(impatient.stopped->why, retry::reason::budget_refused);
+  EXPECT_EQ(impatient.stopped->exit, 75);
+  EXPECT_EQ(impatient.calls, 0U);
+  EXPECT_EQ(impatient.deferred, s.documents);
+  EXPECT_EQ(r.succeeded(), 2U * s.documents);
+  EXPECT_EQ(r.arrivals.size(), 2U * s.documents);
+}
+
+TEST(Gate, PriorityGoesAheadAndStarvesNobody) {
+  for (std::uint64_t seed = 1; seed <= fewer_seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    s.jobs = 3;
+    s.documents = 30;
+    s.workers.assign(3, 8);
+    s.start_within = 0s;
+    s.gate->priority = {false, false, true};
+    const sim_result r = simulate(s);
+    ASSERT_EQ(r.succeeded(), 90U);
+    // While the preferred job is there it has three turns of four, give or take the first.
+    duration last{};
+    for (const sim_arrival& a : r.arrivals)
+      if (a.job == 2) last = std::max(last, a.sent);
+    unsigned others = 0;
+    for (const sim_arrival& a : r.arrivals)
+      if (a.job != 2 && a.sent < last) ++others;
+    EXPECT_GE(others, 9U) << "seed " << seed;
+    EXPECT_LE(others, 12U) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::fixtures
