@@ -93,7 +93,11 @@ provider::http_options http_options_of(const target& to, pipeline::clock& time, 
   provider::http_options o;
   o.url = to.url;
   o.api_key = to.key;
+  o.key_goes = to.key_goes;
+  o.via = to.via;
   o.ca_file = to.with.ca_file;
+  o.client_cert = to.with.client_cert;
+  o.client_key = to.with.client_key;
   o.job = std::move(job);
   o.connect_timeout = to.with.connect_timeout;
   o.idle_timeout = to.with.idle_timeout;
@@ -232,7 +236,8 @@ int send(assignment work) {
   pipeline::batch batch(executor, time, *endpoint, *source, store.get(), *store, shown, view, how);
   const std::string run_id = store->begin_run(info);
   remember_recent_calls(batch, time, to);
-  shown.run_started(run_id, to.display, limits_text(to.with.limits));
+  shown.run_started(run_id, to.display, limits_text(to.with.limits),
+                    to.via ? to.via->host_and_port() : "");
 
   interrupts signals(context, [&](int number) {
     shown.interrupted(number, to.with.grace);

@@ -48,6 +48,11 @@ struct settings {
   bool quiet = false;
   bool keep_bodies = false;
   std::string ca_file;
+  std::string client_cert;
+  std::string client_key;
+  std::string proxy;        ///< a URL, "none", or empty: as the variables say
+  std::string auth;         ///< "bearer", "api-key", or empty: as the host wants it
+  std::string api_version;  ///< Azure's
   std::optional<std::uint64_t> seed;
   std::string log_level = "info";
   bool log_level_given = false;
