@@ -1,6 +1,7 @@
 #include "provider/http/connect.hpp"
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdio>
 
@@ -11,6 +12,8 @@ namespace {
 
 using asio::ip::tcp;
 using boost::system::error_code;
+
+constexpr duration descriptor_pause = std::chrono::milliseconds(20);
 
 bool out_of_descriptors(const error_code& error) {
   return error == boost::system::errc::too_many_files_open ||
@@ -100,6 +103,7 @@ error_code connector::open_socket(tcp::socket& socket, const tcp::endpoint& to) 
 
 asio::awaitable<line_or_reason> connector::connect(std::vector<asio::ip::address> addresses) {
   auto on = std::make_unique<line>(executor_);
+  on->counted = open_;
   const steady::time_point start = steady::now();
   const steady::time_point end = later(start, timeout_);
   std::string cause;
@@ -110,6 +114,13 @@ asio::awaitable<line_or_reason> connector::connect(std::vector<asio::ip::address
     const auto share = (end - now) / static_cast<int>(addresses.size() - i);
     watchdog::watch watched(deadlines_, on->socket);
     error_code error = open_socket(on->socket, to);
+    // Those under way will give theirs back: this is no outage.
+    while (out_of_descriptors(error) && open_.use_count() > 2 && !watched.aborted() &&
+           steady::now() < end) {
+      asio::steady_timer pause(executor_, descriptor_pause);
+      co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+      error = open_socket(on->socket, to);
+    }
     if (!error) {
       watched.until(now + share);
       const auto [result] =
