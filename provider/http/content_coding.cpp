@@ -89,8 +89,8 @@ decoded decode_one(const std::string& coding, std::string& body, std::size_t mos
     // Called deflate as well, by servers that leave the zlib wrapper off.
     how = inflater(raw_deflate).run(body, most, plain);
   }
-  if (how != decoded::done) plain = std::string();
-  body = std::move(plain);
+  if (how != decoded::done) std::string().swap(plain);
+  body.swap(plain);
   return how;
 }
 

@@ -33,7 +33,7 @@ TEST_P(FewDescriptors, AThousandDocumentsAllSucceed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Concurrency, FewDescriptors, ::testing::Values("8", "64"),
-                         [](const auto& info) { return "Of" + std::string(info.param); });
+                         [](const auto& p) { return "Of" + std::string(p.param); });
 
 // One connection in five is reset: before the answer, in it, or after it.
 constexpr const char* resets = R"({"rules": [

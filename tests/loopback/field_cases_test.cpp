@@ -136,12 +136,21 @@ void check_first(const json& expected, const socket_run& run, const std::string&
   ASSERT_NE(first, run.attempts.end()) << "no call was made";
   const auto& [record, decision] = *first;
   for (const auto& [key, value] : expected.items()) {
-    if (key == "signal") EXPECT_EQ(retry::name(record.why), value) << record.detail;
-    if (key == "status") EXPECT_EQ(record.http_status, value);
-    if (key == "decision") EXPECT_EQ(act_name(decision), value);
-    if (key == "detail")
+    if (key == "signal") {
+      EXPECT_EQ(retry::name(record.why), value) << record.detail;
+    }
+    if (key == "status") {
+      EXPECT_EQ(record.http_status, value);
+    }
+    if (key == "decision") {
+      EXPECT_EQ(act_name(decision), value);
+    }
+    if (key == "detail") {
       EXPECT_NE(record.detail.find(value.get<std::string>()), std::string::npos) << record.detail;
-    if (key == "billed") EXPECT_EQ(record.may_have_been_billed, value);
+    }
+    if (key == "billed") {
+      EXPECT_EQ(record.may_have_been_billed, value);
+    }
     if (key == "wait") {
       const duration delay = std::max(decision.delay, decision.cool_down.value_or(duration{}));
       EXPECT_GE(delay, time_in(value[0])) << seconds(delay);
@@ -155,11 +164,21 @@ void check_end(const json& expected, const socket_run& run, const std::string& i
       std::ranges::find_if(run.outcomes, [&](const auto& o) { return o.document_id == id; });
   ASSERT_NE(end, run.outcomes.end());
   for (const auto& [key, value] : expected.items()) {
-    if (key == "outcome") EXPECT_EQ(retry::name(end->outcome), value) << end->detail;
-    if (key == "reason") EXPECT_EQ(retry::name(end->why), value);
-    if (key == "class") EXPECT_EQ(retry::name(end->kind), value);
-    if (key == "attempts") EXPECT_EQ(end->attempts, value);
-    if (key == "text") EXPECT_EQ(end->text, value);
+    if (key == "outcome") {
+      EXPECT_EQ(retry::name(end->outcome), value) << end->detail;
+    }
+    if (key == "reason") {
+      EXPECT_EQ(retry::name(end->why), value);
+    }
+    if (key == "class") {
+      EXPECT_EQ(retry::name(end->kind), value);
+    }
+    if (key == "attempts") {
+      EXPECT_EQ(end->attempts, value);
+    }
+    if (key == "text") {
+      EXPECT_EQ(end->text, value);
+    }
     if (key == "tokens") {
       const auto count = [](const std::optional<std::int64_t>& n) { return n ? json(*n) : json(); };
       EXPECT_EQ(json::array({count(end->tokens.prompt_tokens), count(end->tokens.completion_tokens)}),
@@ -188,9 +207,12 @@ void print_row(const field_case& c, const std::string& id, const socket_run& run
 }
 
 void check_run(const json& expected, const socket_run& run) {
-  if (expected.contains("exit"))
+  if (expected.contains("exit")) {
     EXPECT_EQ(app::exit_codes::of(run.result, 0), expected["exit"]);
-  if (expected.contains("calls")) EXPECT_EQ(run.result.calls, expected["calls"]);
+  }
+  if (expected.contains("calls")) {
+    EXPECT_EQ(run.result.calls, expected["calls"]);
+  }
   if (expected.contains("come_back")) {
     ASSERT_TRUE(run.result.stopped && run.result.stopped->come_back);
     EXPECT_GE(*run.result.stopped->come_back, time_in(expected["come_back"][0]));
@@ -226,11 +248,13 @@ TEST_P(FieldCase, Holds) {
       print_row(c, id, run);
     }
   }
-  if (by.tls) EXPECT_EQ(by.tls->received().find("sk-field"), std::string::npos);
+  if (by.tls) {
+    EXPECT_EQ(by.tls->received().find("sk-field"), std::string::npos);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, FieldCase, ::testing::ValuesIn(all_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& p) { return p.param.name; });
 
 std::vector<std::string> columns(const std::string& line) {
   std::vector<std::string> out;

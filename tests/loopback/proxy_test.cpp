@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                   return text;
                 }(),
                 reason::proxy_refused, "long"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& p) { return p.param.name; });
 
 TEST(Proxy, ASilentProxyIsBounded) {
   raw_server server({{read_request(), wait_closed()}});
@@ -177,7 +177,7 @@ TEST(Proxy, AbortEndsTheWaitForATunnel) {
 TEST(Proxy, AProxyThatIsDownIsWaitedOut) {
   proxy gone;
   {
-    raw_server server({{}});
+    raw_server server(std::vector<script>{script()});
     gone = at(server);
   }
   proxied w("https://llm.example/v1", gone);
