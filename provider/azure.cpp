@@ -9,10 +9,8 @@ namespace sluice::provider {
 namespace {
 
 constexpr std::string_view hosts[] = {
-    ".openai.azure.com",
-    ".openai.azure.us",
-    ".openai.azure.cn",
-    ".cognitiveservices.azure.com",
+    ".openai.azure.com",      ".openai.azure.us",
+    ".openai.azure.cn",       ".cognitiveservices.azure.com",
     ".services.ai.azure.com",
 };
 constexpr std::string_view call_path = "/chat/completions";
@@ -35,9 +33,8 @@ bool is_azure(const base_url& url) {
 }
 
 base_url azure_url(const base_url& url, std::string_view model, std::string_view version) {
-  const bool fit = std::ranges::all_of(version, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-';
-  });
+  const bool fit = std::ranges::all_of(
+      version, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
   if (!fit)
     throw std::invalid_argument("--api-version '" + std::string(version.substr(0, 40)) +
                                 "' is none; say for example " + std::string(usual_version));

@@ -1,5 +1,5 @@
-// Azure OpenAI: which hosts are its, and where a call goes there. The model is named by a deployment
-// in the path, and the version of the API by the query.
+// Azure OpenAI: which hosts are its, and where a call goes there. The model is named by a
+// deployment in the path, and the version of the API by the query.
 #pragma once
 
 #include <string>

@@ -211,8 +211,8 @@ bucket& bucket_named(std::vector<bucket>& buckets, std::string_view name) {
   return buckets.back();
 }
 
-// The field of the IETF's drafts: "limit=10, remaining=0, reset=7" before the eighth, and since then
-// "name";r=0;t=7 for each bucket.
+// The field of the IETF's drafts: "limit=10, remaining=0, reset=7" before the eighth, and since
+// then "name";r=0;t=7 for each bucket.
 void read_ratelimit(std::string_view value, std::vector<bucket>& into) {
   into.emplace_back();
   while (!value.empty()) {
@@ -274,8 +274,8 @@ header_waits wait_in_headers(const field_list& headers, wall_time now, bool rese
         for (std::size_t from = 0; from < value.size();) {
           const std::size_t end = std::min(value.find(", ", from), value.size());
           if (end - from < value.size())
-            after.add(parse_wait(std::string_view(value).substr(from, end - from), now,
-                                 direct->unit));
+            after.add(
+                parse_wait(std::string_view(value).substr(from, end - from), now, direct->unit));
           from = end + 2;
         }
       continue;

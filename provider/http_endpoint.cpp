@@ -6,8 +6,8 @@
 
 #include "provider/answer.hpp"
 #include "provider/dialects.hpp"
-#include "provider/http/content_coding.hpp"
 #include "provider/http/connect.hpp"
+#include "provider/http/content_coding.hpp"
 #include "provider/http/exchange.hpp"
 #include "provider/http/line.hpp"
 #include "provider/http/watchdog.hpp"

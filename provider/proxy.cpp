@@ -23,8 +23,8 @@ namespace ip = boost::asio::ip;
 constexpr std::uint16_t usual_port = 1080;
 
 [[noreturn]] void refuse(const std::string& source, const std::string& cause) {
-  throw std::invalid_argument(source + " " + cause + "; say http://HOST:PORT, or add the endpoint's " +
-                              "host to NO_PROXY");
+  throw std::invalid_argument(
+      source + " " + cause + "; say http://HOST:PORT, or add the endpoint's " + "host to NO_PROXY");
 }
 
 std::string base64(std::string_view text) {
@@ -126,9 +126,9 @@ bool names(std::string_view entry, std::string_view host, std::uint16_t port) {
   // A port: after the bracket of an IPv6 address, or after the only colon.
   const auto bracket = entry.rfind(']');
   const auto colon = entry.rfind(':');
-  const bool has_port = colon != std::string_view::npos &&
-                        (bracket != std::string_view::npos ? colon > bracket
-                                                           : entry.find(':') == colon);
+  const bool has_port =
+      colon != std::string_view::npos &&
+      (bracket != std::string_view::npos ? colon > bracket : entry.find(':') == colon);
   if (has_port) {
     if (entry.substr(colon + 1) != std::to_string(port)) return false;
     entry = entry.substr(0, colon);

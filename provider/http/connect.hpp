@@ -1,5 +1,5 @@
-// Opening a connection: look the name up, try its addresses in turn, ask a proxy for a tunnel, shake
-// hands. Each step is bounded, and each failure says in one line what it was.
+// Opening a connection: look the name up, try its addresses in turn, ask a proxy for a tunnel,
+// shake hands. Each step is bounded, and each failure says in one line what it was.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

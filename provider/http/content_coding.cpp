@@ -45,8 +45,8 @@ class inflater {
       into.append(piece.data(), got);
       if (said == Z_STREAM_END) {
         // Several gzip members make one body (RFC 1952, section 2.2); other bytes do not count.
-        const bool another = stream_.avail_in >= 2 && stream_.next_in[0] == 0x1f &&
-                             stream_.next_in[1] == 0x8b;
+        const bool another =
+            stream_.avail_in >= 2 && stream_.next_in[0] == 0x1f && stream_.next_in[1] == 0x8b;
         if (!another) return decoded::done;
         inflateReset(&stream_);
       } else if (said != Z_OK) {
@@ -99,9 +99,8 @@ decoded decode_one(const std::string& coding, std::string& body, std::size_t mos
 decoded decode_body(http_answer& answer, std::size_t most) {
   const std::vector<std::string> codings = codings_of(answer);
   if (codings.empty()) return decoded::done;
-  const bool known = std::ranges::all_of(codings, [](const std::string& c) {
-    return c == "gzip" || c == "x-gzip" || c == "deflate";
-  });
+  const bool known = std::ranges::all_of(
+      codings, [](const std::string& c) { return c == "gzip" || c == "x-gzip" || c == "deflate"; });
   if (!looks_like_json(answer.body)) {
     if (!known || codings.size() > most_codings) return decoded::unsupported;
     for (auto coding = codings.rbegin(); coding != codings.rend(); ++coding)

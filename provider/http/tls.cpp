@@ -113,8 +113,7 @@ int no_passphrase(char*, int, int, void*) {
 
 void present(SSL_CTX* c, const tls_files& files) {
   if (files.certificate.empty()) {
-    if (!files.key.empty())
-      bad_file(key_kind, files.key, "has no certificate to go with it");
+    if (!files.key.empty()) bad_file(key_kind, files.key, "has no certificate to go with it");
     return;
   }
   SSL_CTX_set_default_passwd_cb(c, no_passphrase);

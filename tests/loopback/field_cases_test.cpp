@@ -37,8 +37,7 @@ std::string as_one_word(const std::string& title) {
   bool start = true;
   for (const char c : title) {
     const bool word = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (word)
-      out += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    if (word) out += start ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
     start = !word;
   }
   return out;
@@ -96,8 +95,7 @@ struct served {
     setup.batch.concurrency = client.value("concurrency", 1U);
     setup.batch.hands_per_permit = client.value("hands_per_permit", 1U);
     setup.batch.seed = 7;
-    if (client.contains("max_wait"))
-      setup.batch.patience.max_wait = time_in(client["max_wait"]);
+    if (client.contains("max_wait")) setup.batch.patience.max_wait = time_in(client["max_wait"]);
     if (client.contains("max_outage")) setup.batch.max_outage = time_in(client["max_outage"]);
     for (const json& l : client.value("limits", json::array()))
       setup.batch.limits.push_back(pipeline::parse_limit(l.get<std::string>()));
@@ -131,8 +129,8 @@ std::string seconds(duration d) {
 }
 
 void check_first(const json& expected, const socket_run& run, const std::string& id) {
-  const auto first = std::ranges::find_if(
-      run.attempts, [&](const auto& a) { return a.first.document_id == id; });
+  const auto first =
+      std::ranges::find_if(run.attempts, [&](const auto& a) { return a.first.document_id == id; });
   ASSERT_NE(first, run.attempts.end()) << "no call was made";
   const auto& [record, decision] = *first;
   for (const auto& [key, value] : expected.items()) {
@@ -181,16 +179,17 @@ void check_end(const json& expected, const socket_run& run, const std::string& i
     }
     if (key == "tokens") {
       const auto count = [](const std::optional<std::int64_t>& n) { return n ? json(*n) : json(); };
-      EXPECT_EQ(json::array({count(end->tokens.prompt_tokens), count(end->tokens.completion_tokens)}),
-                value);
+      EXPECT_EQ(
+          json::array({count(end->tokens.prompt_tokens), count(end->tokens.completion_tokens)}),
+          value);
     }
   }
 }
 
 // The row of the table that scripts/field-cases prints.
 void print_row(const field_case& c, const std::string& id, const socket_run& run) {
-  const auto first = std::ranges::find_if(
-      run.attempts, [&](const auto& a) { return a.first.document_id == id; });
+  const auto first =
+      std::ranges::find_if(run.attempts, [&](const auto& a) { return a.first.document_id == id; });
   const auto end =
       std::ranges::find_if(run.outcomes, [&](const auto& o) { return o.document_id == id; });
   if (first == run.attempts.end() || end == run.outcomes.end()) return;

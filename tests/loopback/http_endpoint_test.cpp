@@ -291,10 +291,9 @@ TEST(HttpEndpoint, CompressedAnswersThatCannotBeUndoneAreNamed) {
       {cut, "br", "200 OK", reason::unsupported_encoding},
       {cut, "br", "503 Unavailable", reason::server_error}};
   for (const auto& [body, coding, status, why] : rows) {
-    raw_server server(
-        {{read_request(),
-          send_bytes(with_length(body, status,
-                                 std::string("Content-Encoding: ") + coding + "\r\n"))}});
+    raw_server server({{read_request(),
+                        send_bytes(with_length(
+                            body, status, std::string("Content-Encoding: ") + coding + "\r\n"))}});
     endpoint_world w(server.url());
     w.options.keep_bodies = true;
     const attempt_report r = w.call();
@@ -307,8 +306,7 @@ TEST(HttpEndpoint, AStreamThatBreaksOffIsTriedAgainWhereverItDoes) {
   const std::string chunk = R"(data: {"choices":[{"delta":{"content":"hel"}}]})"
                             "\n\n";
   const std::string whole =
-      ": hi\n\n" + chunk + R"(data: {"choices":[{"delta":{},"finish_reason":"stop"}]})" +
-      "\n\n";
+      ": hi\n\n" + chunk + R"(data: {"choices":[{"delta":{},"finish_reason":"stop"}]})" + "\n\n";
   const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
   std::vector<script> scripts;
   // Up to the bracket that ends its last event.
@@ -415,9 +413,8 @@ TEST(HttpEndpoint, TheKeyGoesAsTheHostWantsIt) {
   endpoint_world w(server.url());
   w.options.key_goes = key_header::api_key;
   EXPECT_WHY(w.call(), reason::ok);
-  EXPECT_THAT(server.requests().at(0),
-              AllOf(HasSubstr("\r\napi-key: sk-test-4711-secret\r\n"),
-                    Not(HasSubstr("Authorization"))));
+  EXPECT_THAT(server.requests().at(0), AllOf(HasSubstr("\r\napi-key: sk-test-4711-secret\r\n"),
+                                             Not(HasSubstr("Authorization"))));
 }
 
 // ---- time

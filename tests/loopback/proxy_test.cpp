@@ -46,9 +46,7 @@ struct proxied : endpoint_world {
 const std::string opened = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 struct tunnelled {
-  tunnelled() : self(make_identity(wish())), ca(self.certificate) {
-    options.tls_later = &self;
-  }
+  tunnelled() : self(make_identity(wish())), ca(self.certificate) { options.tls_later = &self; }
   static certificate_wish wish() {
     certificate_wish w;
     w.alternative = "DNS:llm.example";
@@ -69,10 +67,9 @@ TEST(Proxy, ATunnelIsOpenedAndNeverSeesTheKey) {
   w.options.ca_file = t.ca.path();
   for (int i = 0; i < 2; ++i) EXPECT_WHY(w.call(), reason::ok);
   EXPECT_EQ(server.connections(), 1U);
-  EXPECT_EQ(server.requests().at(0), std::string("CONNECT llm.example:443 HTTP/1.1\r\n") +
-                                         "Host: llm.example:443\r\n" +
-                                         "Proxy-Authorization: Basic " + token +
-                                         "\r\nUser-Agent: sluice\r\n\r\n");
+  EXPECT_EQ(server.requests().at(0),
+            std::string("CONNECT llm.example:443 HTTP/1.1\r\n") + "Host: llm.example:443\r\n" +
+                "Proxy-Authorization: Basic " + token + "\r\nUser-Agent: sluice\r\n\r\n");
   // Inside the tunnel the request is as it would be without.
   EXPECT_THAT(server.requests().at(1),
               AllOf(StartsWith("POST /v1/chat/completions HTTP/1.1\r\nHost: llm.example\r\n"),
@@ -86,7 +83,8 @@ TEST(Proxy, TheCertificateIsCheckedThroughATunnelToo) {
   w.options.ca_file = t.ca.path();
   const attempt_report r = w.call();
   EXPECT_WHY(r, reason::certificate_refused);
-  EXPECT_THAT(r.detail, AllOf(HasSubstr("other.example"), HasSubstr("through the proxy 127.0.0.1")));
+  EXPECT_THAT(r.detail,
+              AllOf(HasSubstr("other.example"), HasSubstr("through the proxy 127.0.0.1")));
   EXPECT_THAT(server.received(), Not(HasSubstr(test_key)));
 }
 
@@ -137,7 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "NO_PROXY"},
         refusal{"no_proxy_at_all", "HTTP/1.1 405 Method Not Allowed\r\n\r\n", reason::proxy_refused,
                 "(405)"},
-        refusal{"unreachable", "HTTP/1.1 502 Bad Gateway\r\n\r\n", reason::connect_failure, "(502)"},
+        refusal{"unreachable", "HTTP/1.1 502 Bad Gateway\r\n\r\n", reason::connect_failure,
+                "(502)"},
         refusal{"not_http", "SSH-2.0-OpenSSH_9.2\r\n", reason::proxy_refused, "not HTTP"},
         refusal{"cut", "HTTP/1.1 200 Conn", reason::connect_failure, "closed the connection"},
         refusal{"nothing", "", reason::connect_failure, "closed the connection"},

@@ -30,8 +30,7 @@ using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
 using x509_ptr = std::unique_ptr<X509, freed<X509_free>>;
 
 x509_ptr certificate_of(const identity& who) {
-  const std::unique_ptr<BIO, freed<BIO_free_all>> text(
-      BIO_new_mem_buf(who.certificate.data(), -1));
+  const std::unique_ptr<BIO, freed<BIO_free_all>> text(BIO_new_mem_buf(who.certificate.data(), -1));
   return x509_ptr(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
 }
 

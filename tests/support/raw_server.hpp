@@ -70,7 +70,7 @@ inline action reset_it() {
 /// How a server is to be reached.
 struct raw_server_options {
   const char* address = "127.0.0.1";
-  const identity* tls = nullptr;  ///< must outlive the server
+  const identity* tls = nullptr;        ///< must outlive the server
   const identity* tls_later = nullptr;  ///< of start_tls; must outlive the server
   const identity* client_ca = nullptr;  ///< asks for a client certificate that this one signed
   bool old_tls_only = false;            ///< TLS 1.1 at most

@@ -21,8 +21,7 @@ TEST(Azure, IsKnownByItsHosts) {
 }
 
 TEST(Azure, AResourceAloneLeadsToTheModelsDeployment) {
-  const std::string there =
-      "/openai/deployments/gpt%204o/chat/completions?api-version=2024-10-21";
+  const std::string there = "/openai/deployments/gpt%204o/chat/completions?api-version=2024-10-21";
   EXPECT_EQ(where("https://me.openai.azure.com"), there);
   EXPECT_EQ(where("https://me.openai.azure.com/"), there);
   EXPECT_EQ(where("https://me.openai.azure.com/openai/"), there);
@@ -30,8 +29,7 @@ TEST(Azure, AResourceAloneLeadsToTheModelsDeployment) {
 
 TEST(Azure, ADeploymentInThePathIsKept) {
   const std::string base = "https://me.openai.azure.com/openai/deployments/mine";
-  EXPECT_EQ(where(base),
-            "/openai/deployments/mine/chat/completions?api-version=2024-10-21");
+  EXPECT_EQ(where(base), "/openai/deployments/mine/chat/completions?api-version=2024-10-21");
   EXPECT_EQ(where(base + "/chat/completions?api-version=2025-01-01-preview"),
             "/openai/deployments/mine/chat/completions?api-version=2025-01-01-preview");
   EXPECT_EQ(where(base + "?x=1", "2025-01-01-preview"),

@@ -39,8 +39,9 @@ TEST(ContentCoding, AllWaysToSayGzipAndDeflateAreUndone) {
 }
 
 TEST(ContentCoding, SeveralMembersMakeOneBody) {
-  expect_plain(encoded(
-      compress(json.substr(0, 9), wrapper::gzip) + compress(json.substr(9), wrapper::gzip), "gzip"));
+  expect_plain(
+      encoded(compress(json.substr(0, 9), wrapper::gzip) + compress(json.substr(9), wrapper::gzip),
+              "gzip"));
   expect_plain(encoded(compress(json, wrapper::gzip) + "padding", "gzip"));
 }
 
@@ -59,8 +60,8 @@ TEST(ContentCoding, OtherCodingsAreLeftAsTheyAre) {
 }
 
 TEST(ContentCoding, CutAtAnyByteItIsBroken) {
-  for (const auto& [how, name] : {std::pair{wrapper::gzip, "gzip"}, {wrapper::zlib, "deflate"},
-                                  {wrapper::none, "deflate"}}) {
+  for (const auto& [how, name] :
+       {std::pair{wrapper::gzip, "gzip"}, {wrapper::zlib, "deflate"}, {wrapper::none, "deflate"}}) {
     const std::string whole = compress(json, how);
     for (std::size_t size = 1; size < whole.size(); ++size) {
       http_answer a = encoded(whole.substr(0, size), name);
@@ -84,7 +85,8 @@ TEST(ContentCoding, ABombStopsAtTheLimit) {
     EXPECT_EQ(decode_body(a, limit), decoded::over_limit);
     EXPECT_EQ(a.body.capacity(), std::string().capacity());
   }
-  http_answer nested = encoded(compress(compress(zeros, wrapper::gzip), wrapper::gzip), "gzip, gzip");
+  http_answer nested =
+      encoded(compress(compress(zeros, wrapper::gzip), wrapper::gzip), "gzip, gzip");
   EXPECT_EQ(decode_body(nested, limit), decoded::over_limit);
 }
 

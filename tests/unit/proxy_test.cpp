@@ -61,9 +61,12 @@ TEST(Proxy, TheUsersWordOutranksTheVariables) {
 
 TEST(Proxy, IsReadInAllItsForms) {
   const std::pair<const char*, const char*> rows[] = {
-      {"http://Proxy.Corp:3128", "proxy.corp:3128"}, {"proxy.corp:3128/", "proxy.corp:3128"},
-      {"proxy.corp", "proxy.corp:1080"},             {"http://[::1]:3128", "[::1]:3128"},
-      {"HTTP://10.0.0.1:8/", "10.0.0.1:8"},          {" http://a:1 ", "a:1"},
+      {"http://Proxy.Corp:3128", "proxy.corp:3128"},
+      {"proxy.corp:3128/", "proxy.corp:3128"},
+      {"proxy.corp", "proxy.corp:1080"},
+      {"http://[::1]:3128", "[::1]:3128"},
+      {"HTTP://10.0.0.1:8/", "10.0.0.1:8"},
+      {" http://a:1 ", "a:1"},
   };
   for (const auto& [text, expected] : rows)
     EXPECT_EQ(where(chosen("https://l.example", {{"https_proxy", text}})), expected) << text;
@@ -75,17 +78,17 @@ TEST(Proxy, CredentialsAreDecodedAndSentAsBasic) {
   EXPECT_EQ(p->password, "p@ss");
   EXPECT_EQ(p->host_and_port(), "a:1");
   // Not encoded as it should be, but clear.
-  EXPECT_EQ(chosen("https://l.example", {{"https_proxy", "http://user:p@ss@a:1"}})->password, "p@ss");
+  EXPECT_EQ(chosen("https://l.example", {{"https_proxy", "http://user:p@ss@a:1"}})->password,
+            "p@ss");
   EXPECT_EQ(chosen("https://l.example", {{"https_proxy", "http://user@a:1"}})->authorization,
             "Basic dXNlcjo=");
 }
 
 TEST(Proxy, WhatCannotBeUsedIsNamedWithoutItsPassword) {
-  for (const char* bad : {"socks5://user:geheim@a:1", "https://user:geheim@a:1",
-                          "http://user:geheim@a:0", "http://user:geheim@a:65536",
-                          "http://user:geheim@", "http://user:geheim@a b:1",
-                          "http://user:geheim%0d%0a@a:1", "http://user:geheim%zz@a:1",
-                          "http://user:geheim@[::1"}) {
+  for (const char* bad :
+       {"socks5://user:geheim@a:1", "https://user:geheim@a:1", "http://user:geheim@a:0",
+        "http://user:geheim@a:65536", "http://user:geheim@", "http://user:geheim@a b:1",
+        "http://user:geheim%0d%0a@a:1", "http://user:geheim%zz@a:1", "http://user:geheim@[::1"}) {
     try {
       chosen("https://l.example", {{"HTTPS_PROXY", bad}});
       FAIL() << bad;

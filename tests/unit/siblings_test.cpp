@@ -61,7 +61,8 @@ TEST(Siblings, GeminisRetryInfoIsAHint) {
 
 TEST(Siblings, ErrorsInsideASuccessInEveryDress) {
   const std::pair<const char*, reason> rows[] = {
-      {R"([{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}])", reason::server_error},
+      {R"([{"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}])",
+       reason::server_error},
       {R"({"error":{"code":"429","message":"slow down"}})", reason::rate_limited},
       {R"({"error":{"code":"rate_limit_exceeded","message":"slow down"}})", reason::rate_limited},
       {R"({"error":{"code":"invalid_api_key","message":"no"}})", reason::key_refused},
@@ -71,8 +72,10 @@ TEST(Siblings, ErrorsInsideASuccessInEveryDress) {
       {R"({"choices":[{"error":{"code":502,"message":"upstream"},"finish_reason":"error","message":{"content":"par"}}]})",
        reason::server_error},
       {R"({"error":{}})", reason::malformed_response},
-      {R"({"error":false,"choices":[{"finish_reason":"stop","message":{"content":"ok"}}]})", reason::ok},
-      {R"({"error":"","choices":[{"finish_reason":"stop","message":{"content":"ok"}}]})", reason::ok},
+      {R"({"error":false,"choices":[{"finish_reason":"stop","message":{"content":"ok"}}]})",
+       reason::ok},
+      {R"({"error":"","choices":[{"finish_reason":"stop","message":{"content":"ok"}}]})",
+       reason::ok},
   };
   for (const auto& [body, expected] : rows) EXPECT_EQ(why(200, body), expected) << body;
 }
@@ -82,12 +85,14 @@ TEST(Siblings, NumbersOfStatusesThatNobodyAssignedKeepToTheirClass) {
     EXPECT_EQ(why(status, ""), reason::server_error) << status;
   for (const int status : {406, 410, 411, 418, 421, 424, 426, 431, 451})
     EXPECT_EQ(why(status, ""), reason::bad_request) << status;
-  for (const int status : {0, 99, 600, 999}) EXPECT_EQ(why(status, ""), reason::malformed_response) << status;
+  for (const int status : {0, 99, 600, 999})
+    EXPECT_EQ(why(status, ""), reason::malformed_response) << status;
 }
 
 TEST(Siblings, PlainHttpOnATlsPortIsASetUpProblemWhoeverSaysSo) {
-  EXPECT_EQ(why(400, "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title>"),
-            reason::method_refused);
+  EXPECT_EQ(
+      why(400, "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title>"),
+      reason::method_refused);
   EXPECT_EQ(why(400, "Client sent an HTTP request to an HTTPS server.\n"), reason::method_refused);
   EXPECT_EQ(why(400, "<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.<br>"),
             reason::method_refused);
@@ -102,7 +107,8 @@ TEST(Siblings, StreamsThatBreakOffAnywhereArePassingTrouble) {
   EXPECT_EQ(why(200, "", stream), reason::malformed_response);
   EXPECT_EQ(why(200, "data: {\"choices\":[]}\n\n", stream), reason::connection_lost);
   EXPECT_EQ(why(200, first + "data: {\"cho", stream), reason::malformed_response);
-  EXPECT_EQ(why(200, "event: ping\ndata: {\"type\":\"ping\"}\n\n", stream), reason::unexpected_stream);
+  EXPECT_EQ(why(200, "event: ping\ndata: {\"type\":\"ping\"}\n\n", stream),
+            reason::unexpected_stream);
   // Ends by its mark, though no finish reason came.
   EXPECT_EQ(why(200, first + "data: [DONE]\n\n", stream), reason::ok);
   EXPECT_EQ(why(200, "\r\n" + first + "data: [DONE]", stream), reason::ok);
