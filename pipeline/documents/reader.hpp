@@ -14,7 +14,7 @@ namespace sluice::pipeline {
 /// the path below it), a .jsonl file, any other regular file (one document; the ID is its name) or
 /// `-` (JSONL on standard input). All are checked before this returns: throws input_failure. What
 /// is bad about single documents comes out as bad_document; no two items have the same ID. Memory
-/// does not grow with the batch, but for 16 bytes and a little per ID.
+/// does not grow with the batch.
 std::unique_ptr<document_source> open_documents(asio::any_io_executor executor,
                                                 std::vector<std::string> inputs);
 

@@ -1,12 +1,16 @@
 #include "pipeline/documents/seen_ids.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
+#include <vector>
+
+#include "pipeline/documents/spilled_ids.hpp"
 
 namespace sluice::pipeline {
 namespace {
 
-constexpr std::size_t table_count = 256;
 constexpr unsigned line_bits = 40;
 
 struct sip_state {
@@ -54,46 +58,46 @@ std::uint64_t siphash(std::array<std::uint64_t, 2> key, std::string_view bytes) 
   return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 
-seen_ids::seen_ids(std::array<std::uint64_t, 2> key) : key_(key), tables_(table_count) {}
+seen_ids::seen_ids(std::array<std::uint64_t, 2> key, std::size_t most_in_memory)
+    : key_(key), most_in_memory_(most_in_memory) {}
+
+seen_ids::~seen_ids() = default;
 
 std::optional<id_place> seen_ids::note(std::string_view id, id_place where) {
-  std::uint64_t hash = siphash(key_, id);
-  if (hash == 0) hash = 1;
-  table& t = tables_[hash % table_count];
-  // At most seven eighths full: probing stays short, and memory close to what is needed.
-  if (t.used * 8 >= t.entries.size() * 7) t.grow();
-  entry& e = t.find(hash);
-  if (e.hash != 0) {
+  const std::uint64_t hash = siphash(key_, id);
+  std::optional<std::uint64_t> known;
+  if (const auto here = latest_.find(hash); here != latest_.end()) known = here->second;
+  if (!known && spilled_) {
+    try {
+      known = spilled_->find(hash);
+    } catch (const sqlite::error& e) {
+      throw storage_failure(
+          std::string("the temporary file of the IDs seen so far cannot be read (") + e.what() +
+          "); check the folder that TMPDIR names, then run the same command again to go on");
+    }
+  }
+  if (known) {
     id_place first;
-    first.input = static_cast<std::uint32_t>(e.place >> line_bits);
-    first.line = e.place & ((std::uint64_t{1} << line_bits) - 1);
+    first.input = static_cast<std::uint32_t>(*known >> line_bits);
+    first.line = *known & ((std::uint64_t{1} << line_bits) - 1);
     return first;
   }
-  e.hash = hash;
-  e.place = std::uint64_t{where.input} << line_bits | where.line;
-  ++t.used;
-  ++size_;
+  latest_.emplace(hash, std::uint64_t{where.input} << line_bits | where.line);
+  if (latest_.size() >= most_in_memory_) spill();
   return std::nullopt;
 }
 
-std::size_t seen_ids::bytes() const {
-  std::size_t sum = tables_.size() * sizeof(table);
-  for (const table& t : tables_) sum += t.entries.capacity() * sizeof(entry);
-  return sum;
-}
-
-void seen_ids::table::grow() {
-  std::vector<entry> old(entries.size() + entries.size() / 4 + 8);
-  old.swap(entries);
-  for (const entry& e : old)
-    if (e.hash != 0) find(e.hash) = e;
-}
-
-seen_ids::entry& seen_ids::table::find(std::uint64_t hash) {
-  // The low bits chose the table; the upper half of the rest chooses the place in it.
-  std::size_t i = static_cast<std::size_t>(((hash >> 32U) * entries.size()) >> 32U);
-  while (entries[i].hash != 0 && entries[i].hash != hash) i = i + 1 == entries.size() ? 0 : i + 1;
-  return entries[i];
+void seen_ids::spill() {
+  std::vector<spilled_ids::entry> sorted(latest_.begin(), latest_.end());
+  std::sort(sorted.begin(), sorted.end());
+  try {
+    if (!spilled_) spilled_ = std::make_unique<spilled_ids>();
+    spilled_->add(sorted);
+    latest_.clear();
+  } catch (const sqlite::error&) {
+    // No room for the file: memory has to do. Tried again when there is twice as much.
+    most_in_memory_ *= 2;
+  }
 }
 
 }  // namespace sluice::pipeline

@@ -1,12 +1,14 @@
-// The IDs that a batch has had so far, as keyed 64-bit hashes: a million take about 21 MiB.
+// The IDs that a batch has had so far, as keyed 64-bit hashes: the latest in memory, the others in
+// a temporary file, so that memory does not grow with the batch.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
-#include <vector>
+#include <unordered_map>
 
 namespace sluice::pipeline {
 
@@ -19,33 +21,32 @@ struct id_place {
   std::uint64_t line = 0;   ///< at most 2^40 - 1
 };
 
+class spilled_ids;
+
 /// A set of IDs that remembers where each stood. Two IDs among a million are mistaken for the same
-/// with a probability of 3 in 10^8.
+/// with a probability of 3 in 10^8. The temporary file has no name and goes with its process; where
+/// it cannot be written, everything stays in memory (some 40 bytes per ID).
 class seen_ids {
  public:
-  explicit seen_ids(std::array<std::uint64_t, 2> key);
-  /// Remembers the ID unless it is known; then says where it stood.
+  static constexpr std::size_t usual_in_memory = std::size_t{1} << 15U;
+
+  explicit seen_ids(std::array<std::uint64_t, 2> key, std::size_t most_in_memory = usual_in_memory);
+  ~seen_ids();
+  seen_ids(const seen_ids&) = delete;
+  seen_ids& operator=(const seen_ids&) = delete;
+
+  /// Remembers the ID unless it is known; then says where it stood. Throws storage_failure when the
+  /// temporary file cannot be read any more.
   std::optional<id_place> note(std::string_view id, id_place where);
-  std::size_t size() const { return size_; }
-  /// Memory held by the tables.
-  std::size_t bytes() const;
+  std::size_t in_memory() const { return latest_.size(); }
 
  private:
-  struct entry {
-    std::uint64_t hash = 0;  ///< 0: free
-    std::uint64_t place = 0;
-  };
-  // Many small tables instead of a large one, so that growing never holds the set twice.
-  struct table {
-    std::vector<entry> entries;
-    std::size_t used = 0;
-    void grow();
-    entry& find(std::uint64_t hash);
-  };
+  void spill();
 
   std::array<std::uint64_t, 2> key_;
-  std::vector<table> tables_;
-  std::size_t size_ = 0;
+  std::size_t most_in_memory_;
+  std::unordered_map<std::uint64_t, std::uint64_t> latest_;
+  std::unique_ptr<spilled_ids> spilled_;
 };
 
 }  // namespace sluice::pipeline

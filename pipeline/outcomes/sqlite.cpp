@@ -114,6 +114,11 @@ std::int64_t database::number(const char* sql) {
   return s.step() ? s.integer(0) : 0;
 }
 
+void database::flush() {
+  const int rc = sqlite3_db_cacheflush(handle_.get());
+  if (rc != SQLITE_OK) fail(rc);
+}
+
 bool database::read_only() const {
   return sqlite3_db_readonly(handle_.get(), "main") == 1;
 }

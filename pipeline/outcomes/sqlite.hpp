@@ -38,6 +38,8 @@ class database {
   database(const std::string& path, access how);
   void execute(const char* sql);
   std::int64_t number(const char* sql);  ///< the first column of the first row
+  /// Writes what the open transaction has changed so far to the file. Throws error.
+  void flush();
   bool read_only() const;
   bool in_transaction() const;
   const std::string& path() const { return path_; }

@@ -12,7 +12,6 @@
 #include "pipeline/documents/byte_stream.hpp"
 #include "pipeline/documents/jsonl.hpp"
 #include "pipeline/documents/lines.hpp"
-#include "pipeline/documents/seen_ids.hpp"
 #include "tests/support/await.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -393,30 +392,6 @@ TEST_F(Reader, ALineThatHoldsAnotherDocumentNowIsNotSent) {
   const auto items = all_of(io, *source);
   EXPECT_THAT(shown(items), ElementsAre("old!document_missing"));
   EXPECT_THAT(bad(items[0]).detail, HasSubstr("now holds the ID \"new\": run the batch again"));
-}
-
-// The set of IDs.
-
-TEST(SeenIds, HashIsThePublishedOne) {
-  // The last entry of the table of vectors in the reference implementation: 15 bytes 00..0e.
-  std::string bytes;
-  for (int i = 0; i < 15; ++i) bytes += static_cast<char>(i);
-  EXPECT_EQ(siphash({0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL}, bytes), 0xa129ca6149be45e5ULL);
-}
-
-TEST(SeenIds, RemembersAMillionInLittleMemory) {
-  seen_ids seen({1, 2});
-  constexpr std::uint64_t many = 1'000'000;
-  for (std::uint64_t i = 0; i < many; ++i)
-    ASSERT_FALSE(seen.note("doc-" + std::to_string(i), id_place{7, i})) << i;
-  EXPECT_EQ(seen.size(), many);
-  EXPECT_LT(seen.bytes(), std::size_t{24} << 20U);
-  for (std::uint64_t i = 0; i < many; i += 997) {
-    const auto first = seen.note("doc-" + std::to_string(i), id_place{});
-    ASSERT_TRUE(first);
-    EXPECT_EQ(first->input, 7U);
-    EXPECT_EQ(first->line, i);
-  }
 }
 
 }  // namespace
