@@ -121,8 +121,10 @@ asio::awaitable<line_or_reason> connector::connect(std::vector<asio::ip::address
       co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
       error = open_socket(on->socket, to);
     }
+    if (watched.aborted())
+      co_return failure(retry::reason::interrupted, "connect to", "interrupted");
     if (!error) {
-      watched.until(now + share);
+      watched.until(steady::now() + share);
       const auto [result] =
           co_await on->socket.async_connect(to, asio::as_tuple(asio::use_awaitable));
       if (watched.aborted() || result == asio::error::operation_aborted)

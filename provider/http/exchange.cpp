@@ -115,7 +115,8 @@ class conversation {
       if (error && error != http::error::need_more) {
         out.ended = error == http::error::body_limit ? how::over_limit : how::malformed;
         out.cause = why_malformed(error, text_of(in));
-        take_what_there_is(out);
+        // A length over the limit is found when the header is complete.
+        take_what_there_is(out, out.ended == how::over_limit);
         return true;
       }
       in.consume(used);
@@ -195,8 +196,8 @@ class conversation {
   }
 
   // An answer that will not be whole. A header that is may tell enough.
-  void take_what_there_is(exchange_result& out) {
-    out.header_done = parser_->is_header_done() && !parser_->interim();
+  void take_what_there_is(exchange_result& out, bool header_done = false) {
+    out.header_done = (header_done || parser_->is_header_done()) && !parser_->interim();
     if (out.header_done)
       take(out);
     else

@@ -253,11 +253,12 @@ TEST(HttpEndpoint, ACutErrorCountsOnlyWhereItsStatusTellsEnough) {
 TEST(HttpEndpoint, ARefusalWhoseBodyNeverComesOrNeverEndsIsARefusal) {
   const std::string start = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 42\r\n";
   raw_server server({{read_request(), send_bytes(start + "Content-Length: 900\r\n\r\n")},
-                     {read_request(), send_bytes(start + "\r\n" + std::string(5000, ' '))}});
+                     {read_request(), send_bytes(start + "\r\n" + std::string(5000, ' '))},
+                     {read_request(), send_bytes(start + "Content-Length: 1073741824\r\n\r\n")}});
   endpoint_world w(server.url());
   w.options.idle_timeout = 50ms;
   w.options.max_response = 1000;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     const attempt_report r = w.call();
     EXPECT_WHY(r, reason::rate_limited);
     EXPECT_EQ(r.signal.hint, 42s);
