@@ -152,6 +152,21 @@ INSTANTIATE_TEST_SUITE_P(
                 reason::proxy_refused, "long"}),
     [](const auto& p) { return p.param.name; });
 
+TEST(Proxy, ATunnelWhoseOpeningIsCutAnywhereIsNoTunnel) {
+  const std::string whole = "HTTP/1.1 200 Connection established\r\nVia: 1.1 x\r\n\r\n";
+  std::vector<script> scripts;
+  for (std::size_t n = 0; n < whole.size(); ++n)
+    scripts.push_back(
+        {read_request(), send_bytes(whole.substr(0, n)), n % 2 == 0 ? close_it() : reset_it()});
+  raw_server server(scripts);
+  proxied w("https://llm.example/v1", at(server));
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    const attempt_report r = w.call();
+    ASSERT_EQ(retry::name(r.signal.why), "connect_failure") << n << ": " << r.detail;
+  }
+  EXPECT_THAT(server.received(), Not(HasSubstr(test_key)));
+}
+
 TEST(Proxy, ASilentProxyIsBounded) {
   raw_server server({{read_request(), wait_closed()}});
   proxied w("https://llm.example/v1", at(server));
