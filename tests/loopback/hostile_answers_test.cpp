@@ -40,6 +40,12 @@ void* operator new(std::size_t size) {
 void* operator new[](std::size_t size) {
   return counted(size);
 }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size);
+}
 void operator delete(void* p) noexcept {
   freed(p);
 }
