@@ -96,13 +96,14 @@ std::string last_error_text() {
 
 // What OpenSSL could not make of a file, and clears its memory of it.
 [[noreturn]] void unusable(const file_kind& kind, const std::string& file) {
-  const unsigned long code = ERR_peek_last_error();
-  const bool empty = ERR_GET_REASON(code) == X509_R_NO_CERTIFICATE_OR_CRL_FOUND ||
-                     ERR_GET_REASON(code) == PEM_R_NO_START_LINE ||
-                     ERR_GET_REASON(code) == PEM_R_BAD_PASSWORD_READ ||
-                     ERR_GET_REASON(code) == ERR_R_UNSUPPORTED;
-  const std::string cause = empty ? kind.empty : "cannot be used: " + last_error_text();
-  ERR_clear_error();
+  std::string cause = "cannot be used: " + last_error_text();
+  // The reason proper may lie below what was made of it.
+  while (const unsigned long code = ERR_get_error()) {
+    const int why = ERR_GET_REASON(code);
+    if (why == X509_R_NO_CERTIFICATE_OR_CRL_FOUND || why == PEM_R_NO_START_LINE ||
+        why == PEM_R_BAD_PASSWORD_READ || why == ERR_R_UNSUPPORTED)
+      cause = kind.empty;
+  }
   bad_file(kind, file, cause);
 }
 
@@ -150,6 +151,8 @@ constexpr alert_row alerts[] = {
      "the server refuses the client certificate; check --client-cert"},
     {SSL_R_TLSV1_ALERT_UNKNOWN_CA,
      "the server does not know the CA of the client certificate; check --client-cert"},
+    {SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
+     "the server cannot verify the client certificate; check --client-cert"},
     {SSL_R_TLSV1_ALERT_ACCESS_DENIED,
      "the server denies access to the client certificate; check --client-cert"},
     {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE,

@@ -62,6 +62,8 @@ io_result::what tunnel_talk::read(line& on) {
       const std::size_t used = parser.put(on.in.data(), error);
       on.in.consume(used);
       if (error == http::error::need_more) break;
+      if (error == http::error::header_limit)
+        return end(reason::proxy_refused, "the header of its answer is too long");
       if (error)
         return end(reason::proxy_refused, "what it says is not HTTP; check the address and port");
       const bool interim = parser.is_header_done() && parser.get().result_int() < 200;
