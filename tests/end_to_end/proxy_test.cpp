@@ -59,8 +59,9 @@ TEST(BehindAProxy, CredentialsThatAreRefusedEndTheRunWithTheVariablesName) {
     EXPECT_THAT(end.err, AllOf(HasSubstr(variable), HasSubstr("reason=proxy_refused")));
     EXPECT_EQ(at.status()["deferred"], 1);
     at.expect_no_password(end);
-    if (std::string_view(endpoint).starts_with("https"))
+    if (std::string_view(endpoint).starts_with("https")) {
       EXPECT_THAT(proxy.received(), Not(HasSubstr(test_key)));
+    }
   }
 }
 
@@ -77,7 +78,7 @@ TEST(BehindAProxy, ALocalEndpointIsReachedDirectly) {
 }
 
 TEST(BehindAProxy, AProxyThatCannotBeUsedIsAConfigurationError) {
-  raw_server proxy({{}, {}});
+  raw_server proxy(std::vector<script>{script()});
   proxied_desk at(proxy, "https://llm.example/v1");
   at.environment["https_proxy"] = std::string("socks5://user:") + password + "@127.0.0.1:1";
   const process_end end = at.sluice({"run", "one.txt"});
