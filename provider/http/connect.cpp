@@ -1,7 +1,6 @@
 #include "provider/http/connect.hpp"
 
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdio>
 
@@ -12,8 +11,6 @@ namespace {
 
 using asio::ip::tcp;
 using boost::system::error_code;
-
-constexpr duration descriptor_pause = std::chrono::milliseconds(20);
 
 bool out_of_descriptors(const error_code& error) {
   return error == boost::system::errc::too_many_files_open ||
@@ -103,7 +100,6 @@ error_code connector::open_socket(tcp::socket& socket, const tcp::endpoint& to) 
 
 asio::awaitable<line_or_reason> connector::connect(std::vector<asio::ip::address> addresses) {
   auto on = std::make_unique<line>(executor_);
-  on->counted = open_;
   const steady::time_point start = steady::now();
   const steady::time_point end = later(start, timeout_);
   std::string cause;
@@ -114,17 +110,8 @@ asio::awaitable<line_or_reason> connector::connect(std::vector<asio::ip::address
     const auto share = (end - now) / static_cast<int>(addresses.size() - i);
     watchdog::watch watched(deadlines_, on->socket);
     error_code error = open_socket(on->socket, to);
-    // Those under way will give theirs back: this is no outage.
-    while (out_of_descriptors(error) && open_.use_count() > 2 && !watched.aborted() &&
-           steady::now() < end) {
-      asio::steady_timer pause(executor_, descriptor_pause);
-      co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
-      error = open_socket(on->socket, to);
-    }
-    if (watched.aborted())
-      co_return failure(retry::reason::interrupted, "connect to", "interrupted");
     if (!error) {
-      watched.until(steady::now() + share);
+      watched.until(now + share);
       const auto [result] =
           co_await on->socket.async_connect(to, asio::as_tuple(asio::use_awaitable));
       if (watched.aborted() || result == asio::error::operation_aborted)

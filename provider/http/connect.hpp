@@ -56,7 +56,6 @@ class connector {
   duration timeout_;
   watchdog& deadlines_;
   line_pool& idle_;
-  std::shared_ptr<int> open_ = std::make_shared<int>(0);  ///< one owner more for each connection
 };
 
 /// A duration for people: "10 s", "0.05 s".

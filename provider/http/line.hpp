@@ -35,7 +35,6 @@ class line {
   boost::beast::flat_buffer in;  ///< read and not yet parsed
   bool reused = false;           ///< has been idle: the peer may have closed it meanwhile
   instant idle_since{};
-  std::shared_ptr<void> counted;        ///< held for as long as the connection is open
   std::optional<duration> connecting;   ///< until told to the first call
   std::optional<duration> handshaking;  ///< likewise
 

@@ -29,7 +29,9 @@ TEST_P(FewDescriptors, AThousandDocumentsAllSucceed) {
   const process_end end = run_process(o);
   EXPECT_EQ(end.exit, 0) << end.err.substr(end.err.size() > 2000 ? end.err.size() - 2000 : 0);
   EXPECT_EQ(at.status()["succeeded"], many);
-  EXPECT_TRUE(grade(endpoint)["duplicate_successes"] == 0) << grade(endpoint);
+  EXPECT_EQ(grade(endpoint)["duplicate_successes"], 0) << grade(endpoint);
+  const bool too_many = std::string(GetParam()) == "64";
+  EXPECT_EQ(lines_with(end.err, "raise ulimit -n"), too_many ? 1U : 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Concurrency, FewDescriptors, ::testing::Values("8", "64"),

@@ -66,7 +66,8 @@ TEST(BehindAProxy, CredentialsThatAreRefusedEndTheRunWithTheVariablesName) {
 }
 
 TEST(BehindAProxy, ALocalEndpointIsReachedDirectly) {
-  raw_server proxy({{read_request(), send_bytes(with_length("no", "502 Bad Gateway"))}});
+  raw_server proxy(
+      {{read_request(), send_bytes(with_length("no", "502 Bad Gateway")), close_it()}});
   const fixtures::fake_endpoint endpoint(unlimited());
   proxied_desk at(proxy, endpoint.url());
   EXPECT_EQ(at.sluice({"run", "one.txt"}).exit, 0);
