@@ -28,6 +28,12 @@ inline std::vector<hostile> hostile_answers() {
     step.times = times;
     return step;
   };
+  // In one piece: tiny writes would keep the server busy, not the client.
+  const auto many = [](const std::string& text, unsigned times) {
+    std::string out;
+    for (unsigned i = 0; i < times; ++i) out += text;
+    return out;
+  };
   const auto of_length = [&](std::size_t size) {
     return say(head + "Content-Length: " + std::to_string(size) + "\r\n\r\n");
   };
@@ -52,7 +58,7 @@ inline std::vector<hostile> hostile_answers() {
        {of_length(100000), say(std::string(100000, '['))},
        reason::malformed_response},
       {"NestedObjects",
-       {of_length(990000), say("{\"choices\":", 90000)},
+       {of_length(990000), say(many("{\"choices\":", 90000))},
        reason::malformed_response},
       {"TwoMillionZeros", {of_length(2000000), say(std::string(2000000, '0'))}, reason::not_json},
       {"ANumberOfTwoMillionZeros",
@@ -60,7 +66,7 @@ inline std::vector<hostile> hostile_answers() {
        reason::malformed_response},
       {"ATextOfManyEscapes",
        {of_length(1800034), say("{\"choices\":[{\"message\":{\"content\":\""),
-        say("\\u0030", 300000)},
+        say(many("\\u0030", 300000))},
        reason::malformed_response},
       {"GzipBomb", packed(zipped, "gzip"), reason::response_too_large},
       {"GzipBombTwice", packed(compress(zipped, wrapper::gzip), "gzip, gzip"),
@@ -68,17 +74,17 @@ inline std::vector<hostile> hostile_answers() {
       {"DeflateBomb", packed(compress(zeros, wrapper::none), "deflate"),
        reason::response_too_large},
       {"TenMebibytesOfHeaders",
-       {say(head), say("X-Field: " + std::string(1000, 'x') + "\r\n", 10240)},
+       {say(head), say(many("X-Field: " + std::string(1000, 'x') + "\r\n", 64), 160)},
        reason::malformed_response},
       {"AHeaderLineWithoutEnd",
        {say(head + "X: "), say(std::string(65536, 'x'), 160)},
        reason::malformed_response},
       {"InterimAnswersWithoutEnd",
-       {say("HTTP/1.1 102 Processing\r\n\r\n", endless)},
+       {say(many("HTTP/1.1 102 Processing\r\n\r\n", 1000), endless)},
        reason::malformed_response},
       {"EventsWithoutEnd",
        {say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"),
-        say("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", endless)},
+        say(many("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n", 1000), endless)},
        reason::response_too_large},
   };
 }
