@@ -104,6 +104,7 @@ struct fake_texts {
   std::string latency = "100ms-300ms";
   unsigned first_429 = 0;
   std::string scenario;
+  std::string replay;
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& sub) {
@@ -118,6 +119,7 @@ struct fake_texts {
         ->capture_default_str();
     sub.add_option("--first-429", first_429, "Refuse the first N calls");
     sub.add_option("--scenario", scenario, "JSON file of scripted answers");
+    sub.add_option("--replay", replay, "Serve the answers that `run --record` kept, and no others");
     sub.add_option("--seed", seed, "Seed of latencies and scenarios")->capture_default_str();
   }
 
@@ -166,12 +168,12 @@ struct fake_texts {
                            "--latency " + latency + ": the longer time stands first");
     result.first_429 = first_429;
     result.seed = seed;
-    if (!scenario.empty()) {
-      try {
-        result.script = fixtures::load_scenario(scenario, seed);
-      } catch (const std::invalid_argument& e) {
-        throw settings_error(retry::exit_code::configuration, e.what());
-      }
+    try {
+      if (!scenario.empty()) result.script = fixtures::load_scenario(scenario, seed);
+      if (!replay.empty())
+        result.recorded = std::make_shared<const fixtures::replay>(fixtures::replay::load(replay));
+    } catch (const std::invalid_argument& e) {
+      throw settings_error(retry::exit_code::configuration, e.what());
     }
     return result;
   }
@@ -217,6 +219,10 @@ command parse_command_line(int argc, const char* const* argv) {
   std::string status_of;
   CLI::App* const status = app.add_subcommand("status", "What the store, or one run, came to");
   status->add_option("run", status_of, "A run's ID, or last; else the whole store");
+  std::string since;
+  auto* const opt_since = status->add_option(
+      "--since", since, "Add up the runs of that time, e.g. 7d, and say what to change");
+  opt_since->excludes(status->get_option("run"));
   add_options(*status, for_status, {"store", "json"});
 
   collected for_results;
@@ -276,7 +282,12 @@ command parse_command_line(int argc, const char* const* argv) {
     if (opt_from->count() > 0) c.ids = read_ids(ids_from);
     return c;
   }
-  if (status->parsed()) return status_command{with_flags(for_status), unless_empty(status_of)};
+  if (status->parsed()) {
+    status_command c{with_flags(for_status), unless_empty(status_of), std::nullopt};
+    if (opt_since->count() > 0)
+      c.since = flag_value("--since", [&] { return pipeline::parse_duration_option(since); });
+    return c;
+  }
   if (results->parsed())
     return results_command{with_flags(for_results), unless_empty(results_of), std::move(output)};
   if (init->parsed()) return making;

@@ -34,6 +34,7 @@ struct rerun_command {
 struct status_command {
   settings with;
   std::optional<std::string> run;
+  std::optional<duration> since;  ///< before now: the runs of that time, and advice
 };
 
 /// `sluice results [RUN] [--format jsonl] [-o FILE]`

@@ -178,7 +178,9 @@ void display::run_ended(const std::string& run, const pipeline::batch_result& re
     line.add("failed", result.failed).add("deferred", result.deferred);
     line.add("mismatched", result.mismatched).add("skipped", result.skipped);
     line.add("calls", result.calls).add("rate_limited", result.refused);
-    line.add("elapsed_seconds", elapsed).add("verdict", sentence);
+    line.add("elapsed_seconds", elapsed);
+    line.add("waiting_seconds", std::max(duration::zero(), elapsed - result.calling));
+    line.add("verdict", sentence);
     plain(line.text());
     for (const auto& [why, count] : result.by_reason) {
       const std::string_view remedy = retry::row_of(why).remedy;

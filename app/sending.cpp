@@ -86,6 +86,10 @@ pipeline::batch_options batch_options_of(const settings& s, bool again) {
   o.max_outage = s.max_outage;
   o.grace = s.grace;
   o.again = again;
+  o.keep_bodies = s.keep_bodies;
+  if (!s.record.empty()) o.recording = std::make_shared<pipeline::answer_recording>(s.record);
+  if (!s.expect.empty())
+    o.expected = std::make_shared<pipeline::expected_answers>(s.expect, s.compare);
   std::random_device entropy;
   o.seed = s.seed.value_or((std::uint64_t{entropy()} << 32U) ^ entropy());
   return o;
@@ -122,7 +126,7 @@ provider::http_options http_options_of(const target& to, pipeline::clock& time, 
   o.idle_timeout = to.with.idle_timeout;
   o.timeout = to.with.timeout;
   o.max_response = to.with.max_response;
-  o.keep_bodies = to.with.keep_bodies;
+  o.keep_bodies = to.with.keep_bodies || !to.with.record.empty();
   o.max_idle = to.with.concurrency;
   o.now = [&time] { return time.now(); };
   return o;

@@ -66,6 +66,27 @@ void set_auth(settings& s, const std::string& text) {
   s.auth = text;
 }
 
+constexpr std::array comparisons{
+    std::pair{std::string_view("exact"), pipeline::comparison::exact},
+    std::pair{std::string_view("whitespace"), pipeline::comparison::whitespace},
+    std::pair{std::string_view("json"), pipeline::comparison::json},
+};
+
+void set_compare(settings& s, const std::string& text) {
+  for (const auto& [name, how] : comparisons) {
+    if (text != name) continue;
+    s.compare = how;
+    return;
+  }
+  throw std::invalid_argument("'" + text + "' is no comparison; say exact, whitespace or json");
+}
+
+std::string comparison_name(pipeline::comparison how) {
+  for (const auto& [name, one] : comparisons)
+    if (one == how) return std::string(name);
+  return "exact";
+}
+
 void set_log_level(settings& s, const std::string& text) {
   constexpr std::array known{"debug", "info", "warn", "error", "off"};
   if (std::find(known.begin(), known.end(), text) == known.end())
@@ -117,6 +138,9 @@ constexpr option table[] = {
     {"extra-json",      "JSON object with further fields of the request",                         false, false, true,  set_extra},
     {"max-response",    "Largest answer accepted, in bytes",                                      false, false, false, [](settings& s, const std::string& t) { s.max_response = static_cast<std::size_t>(whole(t, 1024, 1LL << 30)); }},
     {"keep-bodies",     "Keep raw answers in the store, the key removed",                         true,  false, false, [](settings& s, const std::string& t) { s.keep_bodies = yes(t); }},
+    {"record",          "Add what is asked and answered to this file of fixtures",                 false, false, false, [](settings& s, const std::string& t) { s.record = t; }},
+    {"expect",          "Compare answers with those of this file of fixtures (4 if they differ)", false, false, true,  [](settings& s, const std::string& t) { s.expect = t; }},
+    {"compare",         "exact, whitespace or json",                                              false, false, true,  set_compare},
     {"seed",            "Seed of all randomness, for runs that can be repeated",                  false, false, false, [](settings& s, const std::string& t) { s.seed = static_cast<std::uint64_t>(whole(t, 0, INT64_MAX)); }},
     {"log-level",       "debug, info, warn, error or off",                                        false, false, false, set_log_level},
     {"json",            "Print the run's summary as one JSON object on standard output",          true,  false, false, [](settings& s, const std::string& t) { s.json = yes(t); }},
@@ -231,6 +255,8 @@ std::string settings_to_json(const settings& s) {
   j["model"] = s.model;
   j["fake"] = s.fake ? "true" : "false";
   j["ca-file"] = s.ca_file;
+  j["expect"] = s.expect;
+  j["compare"] = comparison_name(s.compare);
   j["system-prompt"] = s.system_prompt;
   j["prompt"] = s.prompt;
   if (s.max_tokens) j["max-tokens"] = std::to_string(*s.max_tokens);

@@ -12,6 +12,7 @@
 
 #include "pipeline/admission/limit.hpp"
 #include "pipeline/admission/ring.hpp"
+#include "pipeline/answers/difference.hpp"
 
 namespace sluice::app {
 
@@ -47,6 +48,9 @@ struct settings {
   bool json = false;
   bool quiet = false;
   bool keep_bodies = false;
+  std::string record;  ///< fixture file that answers are added to; empty: none
+  std::string expect;  ///< fixture file that answers are compared with; empty: none
+  pipeline::comparison compare = pipeline::comparison::exact;
   std::string ca_file;
   std::string client_cert;
   std::string client_key;

@@ -11,6 +11,16 @@
 
 namespace sluice::pipeline {
 
+namespace {
+
+// Whether an earlier run's outcome stands, for a document with the same inputs.
+bool finished_before(const fingerprint& inputs, const std::optional<prior_outcome>& prior) {
+  return prior && prior->inputs == inputs && prior->outcome != retry::outcome::deferred &&
+         prior->kind != retry::outcome_class::transient;
+}
+
+}  // namespace
+
 // One document on its way.
 struct batch::journey {
   explicit journey(document d) : doc(std::move(d)) {}
@@ -144,15 +154,23 @@ asio::awaitable<void> batch::handle(source_item item) {
   if (view_.inputs) j.inputs = view_.inputs(j.doc);
   if (history_ != nullptr && !options_.again) {
     const auto prior = history_->find(j.doc.id);
-    const bool over = prior && prior->inputs == j.inputs &&
-                      prior->outcome != retry::outcome::deferred &&
-                      prior->kind != retry::outcome_class::transient;
-    if (over) {
+    if (finished_before(j.inputs, prior)) {
+      // An answer that is there already is compared without asking for it again.
+      if (options_.expected && prior->outcome == retry::outcome::succeeded) {
+        if (auto difference = options_.expected->differs(j.doc.id, prior->text)) {
+          j.last.text = prior->text;
+          co_await end_mismatched(j, std::move(*difference));
+          co_return;
+        }
+      }
       ++result_.skipped;
-      if (prior->outcome == retry::outcome::succeeded) ++result_.succeeded;
-      if (prior->outcome == retry::outcome::failed) ++result_.failed;
-      if (prior->outcome == retry::outcome::mismatched) ++result_.mismatched;
-      if (prior->outcome != retry::outcome::succeeded) ++result_.by_reason[prior->why];
+      count(prior->outcome, prior->why);
+      co_return;
+    }
+  }
+  if (options_.expected) {
+    if (auto reason = options_.expected->missing(j.doc.id)) {
+      co_await end_mismatched(j, std::move(*reason));
       co_return;
     }
   }
@@ -218,6 +236,12 @@ asio::awaitable<void> batch::travel(journey& j) {
       co_return;
     }
     // The permit is freed when the outcome is on disk.
+    if (options_.expected && verdict.end == retry::outcome::succeeded) {
+      if (auto difference = options_.expected->differs(j.doc.id, j.last.text)) {
+        co_await end_mismatched(j, std::move(*difference));
+        co_return;
+      }
+    }
     co_await end(j, verdict.end, verdict.why, verdict.kind);
     co_return;
   }
@@ -285,8 +309,10 @@ asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey
     const std::uint64_t number = slot->id();
     provider::call what(std::move(j.body), j.doc.id, j.attempts + 1);
     ++run_.calls;
+    if (under_way_++ == 0) calling_since_ = clock_.now();
     provider::attempt_report report =
         co_await endpoint_.send(std::move(*slot), std::move(line), what);
+    if (--under_way_ == 0) result_.calling += clock_.now() - calling_since_;
     j.body = std::move(what.body);
     admission_.finished();
     if (report.tokens.prompt_tokens && report.tokens.completion_tokens)
@@ -321,7 +347,7 @@ void batch::note_attempt(journey& j, const provider::attempt_report& report,
   r.request_id = report.request_id;
   r.hints = report.hints;
   r.detail = report.detail;
-  r.raw_body = report.raw_body;
+  if (options_.keep_bodies) r.raw_body = report.raw_body;
   r.tokens = report.tokens;
   r.took = report.took;
   r.queued = j.queued;
@@ -395,12 +421,47 @@ asio::awaitable<void> batch::end(journey& j, retry::outcome how, retry::reason w
   if (j.doc.from.from == origin::kind::standard_input)
     r.kept_document = jsonl_line(j.doc.id, j.doc.text, j.doc.messages);
   r.ended_at = clock_.wall_now();
+  // What was paid for is on record first, even when it cannot be kept as a fixture.
+  std::exception_ptr not_kept;
+  try {
+    keep_answer(j, r);
+  } catch (const storage_failure&) {
+    not_kept = std::current_exception();
+  }
   const outcome_record told = r;
   co_await recorder_.outcome(std::move(r));
+  count(how, why);
+  result_.waited += j.waited;
+  observer_.document_ended(told);
+  if (not_kept) std::rethrow_exception(not_kept);
+}
+
+asio::awaitable<void> batch::end_mismatched(journey& j, std::string difference) {
+  const retry::row& r = retry::row_of(retry::reason::mismatched);
+  j.last.detail = std::move(difference);
+  co_await end(j, r.end, r.why, r.kind);
+}
+
+// Of the calls of a document the one that decided about it for good, whatever it said.
+void batch::keep_answer(const journey& j, const outcome_record& r) {
+  const bool lasting = r.outcome != retry::outcome::deferred &&
+                       r.kind != retry::outcome_class::transient && r.http_status != 0;
+  if (!options_.recording || !lasting || !j.sent) return;
+  recorded_answer a;
+  a.id = j.doc.id;
+  a.request = j.body;
+  a.status = r.http_status;
+  a.has_text = j.last.signal.why == retry::reason::ok;
+  a.text = r.text;
+  a.body = j.last.raw_body;
+  options_.recording->add(a);
+}
+
+void batch::count(retry::outcome how, retry::reason why) {
   switch (how) {
     case retry::outcome::succeeded:
       ++result_.succeeded;
-      break;
+      return;
     case retry::outcome::failed:
       ++result_.failed;
       break;
@@ -411,9 +472,7 @@ asio::awaitable<void> batch::end(journey& j, retry::outcome how, retry::reason w
       ++result_.mismatched;
       break;
   }
-  if (how != retry::outcome::succeeded) ++result_.by_reason[why];
-  result_.waited += j.waited;
-  observer_.document_ended(told);
+  ++result_.by_reason[why];
 }
 
 void batch::stop(stop_cause cause) {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "pipeline/admission/admission.hpp"
+#include "pipeline/answers/answer_recording.hpp"
+#include "pipeline/answers/expected_answers.hpp"
 #include "pipeline/clock.hpp"
 #include "pipeline/documents/document.hpp"
 #include "pipeline/outcomes/records.hpp"
@@ -35,6 +37,9 @@ struct batch_options {
   std::uint64_t seed = 1;
   bool again = false;              ///< analyse documents anew that an earlier run has finished with
   std::shared_ptr<ledger> budget;  ///< where grants are written down; null: in process
+  bool keep_bodies = false;        ///< raw answers are written down with their attempts
+  std::shared_ptr<answer_recording> recording;  ///< where answers are kept as fixtures; may be null
+  std::shared_ptr<expected_answers> expected;   ///< what answers are compared with; may be null
 };
 
 /// Why a run ended before its documents did.
@@ -57,6 +62,7 @@ struct batch_result {
   std::uint64_t refused = 0;
   std::map<retry::reason, std::uint64_t> by_reason;  ///< of those not succeeded
   duration waited{};
+  duration calling{};  ///< with at least one call under way
   std::optional<stop_cause> stopped;
 };
 
@@ -104,6 +110,9 @@ class batch {
   asio::awaitable<std::optional<provider::attempt_report>> one_call(journey& j);
   asio::awaitable<void> end(journey& j, retry::outcome how, retry::reason why,
                             retry::outcome_class kind);
+  asio::awaitable<void> end_mismatched(journey& j, std::string difference);
+  void keep_answer(const journey& j, const outcome_record& r);
+  void count(retry::outcome how, retry::reason why);
   asio::awaitable<void> end_grace();
   void note_attempt(journey& j, const provider::attempt_report& report,
                     const retry::decision& verdict);
@@ -135,6 +144,8 @@ class batch {
   bool interrupted_ = false;
   bool finished_ = false;
   std::optional<instant> grace_until_;
+  unsigned under_way_ = 0;
+  instant calling_since_{};
   unsigned in_hand_ = 0;
   std::uint64_t next_order_ = 0;
   std::map<std::uint64_t, alarm*> backing_off_;

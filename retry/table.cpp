@@ -63,7 +63,7 @@ constexpr row rows[] = {
     {endpoint_down,        "endpoint_down",        scope::later,    never,     put_off, none,    exit_code::unavailable, "The endpoint has been down or refusing everyone: check its health, then run the same command again."},
     {interrupted,          "interrupted",          scope::later,    never,     put_off, none,    go_on,  "Interrupted: run the same command again to go on."},
     {run_stopped,          "run_stopped",          scope::later,    never,     put_off, none,    go_on,  "The run stopped before these: mend its cause, then run the same command again."},
-    {mismatched,           "mismatched",           scope::document, never,     outcome::mismatched, lasting, go_on, "The answers differ from the recorded ones: look at the difference."},
+    {mismatched,           "mismatched",           scope::document, never,     outcome::mismatched, lasting, go_on, "The answers differ from the recorded ones: see `sluice results`, then `sluice rerun --ids` or record anew."},
 };
 // clang-format on
 

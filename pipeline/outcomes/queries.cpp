@@ -1,96 +1,23 @@
 // Selections of rows; report.cpp turns them into JSON.
 #include "pipeline/outcomes/queries.hpp"
 
-#include <sys/stat.h>
-
-#include <cmath>
-#include <filesystem>
 #include <set>
 
 #include "pipeline/outcomes/rows.hpp"
-#include "pipeline/outcomes/schema.hpp"
+#include "pipeline/outcomes/store_view.hpp"
 
 namespace sluice::pipeline {
 namespace {
-
-constexpr int nothing_there = 65;
 
 wall_time from_ms(std::int64_t ms) {
   return wall_time(std::chrono::milliseconds(ms));
 }
 
-// One consistent view of a store for as long as it is open.
-class view {
- public:
-  view(const std::string& path, const std::optional<std::string>& run) : db_(open(path)) {
-    db_.execute("BEGIN");
-    if (schema::version_of(db_) == 0) nothing(path);
-    const bool last = !run || *run == "last";
-    sqlite::statement s(db_, last ? "SELECT number FROM runs ORDER BY number DESC LIMIT 1"
-                                  : "SELECT number FROM runs WHERE id = ?1");
-    if (!last) s.bind(1, std::string_view(*run));
-    if (!s.step()) {
-      if (last) nothing(path);
-      throw store_error(nothing_there, "store " + path + ": no run " + *run +
-                                           "; take its ID from the last lines of its log, or say "
-                                           "`last`");
-    }
-    run_ = s.integer(0);
-    whole_ = !run;
-  }
-
-  sqlite::statement prepare(const std::string& sql) { return sqlite::statement(db_, sql.c_str()); }
-  std::int64_t run() const { return run_; }
-  bool whole() const { return whole_; }
-
-  // Which outcomes count: those of the run, or each document's latest. Of a line that could not be
-  // used, none, once a later run has found a document there: it has been mended.
-  std::string counted() const {
-    if (!whole_)
-      return "counted AS (SELECT * FROM outcomes WHERE run = " + std::to_string(run_) + ")";
-    return "bad_line AS MATERIALIZED ("
-           "  SELECT rowid AS at, document, run, origin_path, origin_line FROM outcomes "
-           "  WHERE reason IN ('input_error', 'duplicate_id') AND origin = 'jsonl_line'), "
-           "mended AS MATERIALIZED (SELECT DISTINCT b.at FROM outcomes o JOIN bad_line b "
-           "  ON o.origin_path = b.origin_path AND o.origin_line = b.origin_line "
-           "  AND o.run > b.run AND o.document <> b.document), "
-           "counted AS NOT MATERIALIZED (SELECT * FROM outcomes o "
-           "  WHERE run = (SELECT max(run) FROM outcomes WHERE document = o.document) "
-           "  AND rowid NOT IN (SELECT at FROM mended))";
-  }
-
-  // Which calls count.
-  std::string of_run() const { return whole_ ? "1" : "run = " + std::to_string(run_); }
-
- private:
-  [[noreturn]] static void nothing(const std::string& path) {
-    throw store_error(nothing_there, "store " + path +
-                                         ": nothing is stored there yet; start with "
-                                         "`sluice run`, or name another --store");
-  }
-
-  static sqlite::database open(const std::string& path) {
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
-      throw store_error(nothing_there, "store " + path +
-                                           ": no such file; start with `sluice run`, "
-                                           "or name the right one with --store");
-    // Absolute, so that SQLite cannot take it for a URI or for memory.
-    std::error_code ec;
-    const auto full = std::filesystem::absolute(path, ec);
-    return {ec ? path : full.string(), sqlite::access::read};
-  }
-
-  sqlite::database db_;
-  std::int64_t run_ = 0;
-  bool whole_ = true;
-};
-
 std::uint64_t count(const sqlite::statement& s, int column) {
   return static_cast<std::uint64_t>(s.integer(column));
 }
 
-void add_outcomes(view& v, summary& into) {
+void add_outcomes(store_view& v, summary& into) {
   sqlite::statement s = v.prepare("WITH " + v.counted() +
                                   " SELECT outcome, class, reason, count(*), sum(waited_ns) "
                                   "FROM counted GROUP BY outcome, class, reason");
@@ -114,7 +41,7 @@ void add_outcomes(view& v, summary& into) {
   if (waited.step()) into.model_wait = waited.time(0);
 }
 
-void add_calls(view& v, summary& into) {
+void add_calls(store_view& v, summary& into) {
   sqlite::statement s = v.prepare(
       "SELECT count(*), sum(http_status = 429), sum(attempt > 1), "
       "count(DISTINCT CASE WHEN attempt > 1 THEN document END), sum(prompt_tokens), "
@@ -146,7 +73,7 @@ void add_calls(view& v, summary& into) {
   into.retry_after_p95 = percentile(95);
 }
 
-void add_elapsed(view& v, summary& into) {
+void add_elapsed(store_view& v, summary& into) {
   // A run that was killed lasted until the last thing known of it.
   sqlite::statement s = v.prepare(
       "SELECT sum(max(0, coalesce(ended_ms, "
@@ -156,7 +83,7 @@ void add_elapsed(view& v, summary& into) {
   if (s.step()) into.elapsed = std::chrono::milliseconds(s.integer(0));
 }
 
-run_info info_of(view& v) {
+run_info info_of(store_view& v) {
   sqlite::statement s = v.prepare(
       "SELECT id, command, endpoint, model, settings, inputs, started_ms, ended_ms, exit_code, "
       "summary FROM runs WHERE number = ?1");
@@ -189,7 +116,7 @@ rerun_target target_of(const sqlite::statement& s) {
 constexpr const char* target_columns =
     "d.id, o.origin, o.origin_path, o.origin_line, o.kept_document ";
 
-void choose_by_id(view& v, const std::vector<std::string>& ids, rerun_choice& into) {
+void choose_by_id(store_view& v, const std::vector<std::string>& ids, rerun_choice& into) {
   sqlite::statement s = v.prepare(std::string("SELECT ") + target_columns +
                                   "FROM documents d JOIN outcomes o ON o.document = d.number "
                                   "WHERE d.id = ?1 ORDER BY o.run DESC LIMIT 1");
@@ -206,7 +133,7 @@ void choose_by_id(view& v, const std::vector<std::string>& ids, rerun_choice& in
 }
 
 // The latest outcome decides, but the document must have ended so in that run as well.
-void choose_by_run(view& v, selection which, rerun_choice& into) {
+void choose_by_run(store_view& v, selection which, rerun_choice& into) {
   const std::string wanted = which == selection::failed ? "('failed')" : "('failed', 'deferred')";
   sqlite::statement s =
       v.prepare(std::string("SELECT ") + target_columns +
@@ -222,7 +149,7 @@ void choose_by_run(view& v, selection which, rerun_choice& into) {
 }  // namespace
 
 summary summarise(const std::string& path, const std::optional<std::string>& run) {
-  view v(path, run);
+  store_view v(path, run);
   const run_info info = info_of(v);
   summary s;
   s.run = info.id;
@@ -236,7 +163,7 @@ summary summarise(const std::string& path, const std::optional<std::string>& run
 
 void for_each_result(const std::string& path, const std::optional<std::string>& run,
                      const std::function<void(const result_row&)>& each) {
-  view v(path, run);
+  store_view v(path, run);
   sqlite::statement s = v.prepare(
       "WITH " + v.counted() +
       " SELECT d.id, r.id, o.outcome, o.reason, o.class, o.text, o.attempts, o.http_status, "
@@ -264,13 +191,13 @@ void for_each_result(const std::string& path, const std::optional<std::string>& 
 }
 
 run_info find_run(const std::string& path, const std::optional<std::string>& run) {
-  view v(path, run);
+  store_view v(path, run);
   return info_of(v);
 }
 
 std::vector<wall_time> calls_since(const std::string& path, const std::string& endpoint,
                                    wall_time since, std::size_t most) {
-  view v(path, std::nullopt);
+  store_view v(path, std::nullopt);
   // Rows come in the order in which calls ended, close enough to look only at the newest.
   sqlite::statement s = v.prepare(
       "SELECT sent_ms, endpoint FROM "
@@ -286,7 +213,7 @@ std::vector<wall_time> calls_since(const std::string& path, const std::string& e
 
 rerun_choice rerun_targets(const std::string& path, const std::optional<std::string>& run,
                            selection which, const std::vector<std::string>& ids) {
-  view v(path, run);
+  store_view v(path, run);
   rerun_choice choice;
   choice.of = info_of(v);
   if (which == selection::ids)

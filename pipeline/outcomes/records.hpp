@@ -67,6 +67,7 @@ struct prior_outcome {
   retry::outcome_class kind = retry::outcome_class::none;
   retry::reason why = retry::reason::ok;
   fingerprint inputs{};
+  std::string text;  ///< the answer
 };
 
 /// Something is wrong with the store; carries the exit code it calls for. The message names the

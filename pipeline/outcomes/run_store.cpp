@@ -118,7 +118,7 @@ struct run_store::state {
     if (prior || db.number("SELECT EXISTS (SELECT 1 FROM outcomes)") == 0) return;
     reading.emplace(path, sqlite::access::read);
     prior.emplace(*reading,
-                  "SELECT o.outcome, o.class, o.reason, o.inputs FROM documents d "
+                  "SELECT o.outcome, o.class, o.reason, o.inputs, o.text FROM documents d "
                   "JOIN outcomes o ON o.document = d.number "
                   "WHERE d.id = ?1 AND o.run < ?2 ORDER BY o.run DESC LIMIT 1");
   }
@@ -239,6 +239,7 @@ std::optional<prior_outcome> run_store::find(std::string_view document_id) {
   found.kind = *kind;
   found.why = *why;
   std::copy(inputs.begin(), inputs.end(), found.inputs.begin());
+  found.text = s.prior->text(4);
   return found;
 }
 
