@@ -68,9 +68,10 @@ void display::plain(const std::string& line) {
 }
 
 void display::run_started(const std::string& run, const std::string& endpoint,
-                          const std::string& limits) {
+                          const std::string& limits, const std::string& via) {
   event_line line("run_started");
   line.add("run", run).add("endpoint", endpoint).add("limit", limits);
+  if (!via.empty()) line.add("proxy", via);
   clear();
   log_->info(line.text());
 }

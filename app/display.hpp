@@ -37,7 +37,9 @@ class display final : public pipeline::observer {
   void document_ended(const pipeline::outcome_record& r) override;
   void run_stopping(const pipeline::stop_cause& cause) override;
 
-  void run_started(const std::string& run, const std::string& endpoint, const std::string& limits);
+  /// `via` is the proxy, or empty.
+  void run_started(const std::string& run, const std::string& endpoint, const std::string& limits,
+                   const std::string& via);
   void interrupted(int signal, duration grace);
   void trouble(const std::string& what);
   void warning(const std::string& what);

@@ -1,11 +1,13 @@
 #include "app/sending.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -94,11 +96,32 @@ pipeline::batch_options batch_options_of(const settings& s, bool again) {
   return o;
 }
 
+// As many calls at once as there are file descriptors for, besides those in use and some to spare.
+// The rest would queue behind documents that can never have a connection.
+unsigned within_descriptors(unsigned wanted) {
+  constexpr std::size_t spare = 6;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return wanted;
+  if (files.rlim_cur < files.rlim_max) {
+    rlimit more{files.rlim_max, files.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
+  }
+  std::error_code none;
+  const std::filesystem::directory_iterator open("/proc/self/fd", none);
+  const auto used = static_cast<std::size_t>(none ? 0 : std::distance(begin(open), end(open)));
+  const std::size_t left = files.rlim_cur > used + spare ? files.rlim_cur - used - spare : 1;
+  return static_cast<unsigned>(std::min<std::size_t>(wanted, left));
+}
+
 provider::http_options http_options_of(const target& to, pipeline::clock& time, std::string job) {
   provider::http_options o;
   o.url = to.url;
   o.api_key = to.key;
+  o.key_goes = to.key_goes;
+  o.via = to.via;
   o.ca_file = to.with.ca_file;
+  o.client_cert = to.with.client_cert;
+  o.client_key = to.with.client_key;
   o.job = std::move(job);
   o.connect_timeout = to.with.connect_timeout;
   o.idle_timeout = to.with.idle_timeout;
@@ -230,6 +253,11 @@ int send(assignment work) {
   const std::string job = std::to_string(::getpid());
   const auto budget =
       share_budget(to.with, job, [&](const std::string& text) { shown.warning(text); });
+  if (const unsigned most = within_descriptors(to.with.concurrency); most < to.with.concurrency) {
+    shown.warning("file descriptors are enough for " + std::to_string(most) +
+                  " calls at once only; raise ulimit -n or lower --concurrency");
+    to.with.concurrency = most;
+  }
   pipeline::batch_options how = batch_options_of(to.with, work.again);
   how.budget = budget;
   const auto gate = use_gate(to.with, executor, time, how.seed);
@@ -242,7 +270,8 @@ int send(assignment work) {
   pipeline::batch batch(executor, time, *endpoint, *source, store.get(), *store, shown, view, how);
   const std::string run_id = store->begin_run(info);
   remember_recent_calls(batch, time, to);
-  shown.run_started(run_id, to.display, limits_text(to.with.limits));
+  shown.run_started(run_id, to.display, limits_text(to.with.limits),
+                    to.via ? to.via->host_and_port() : "");
 
   interrupts signals(context, [&](int number) {
     shown.interrupted(number, to.with.grace);

@@ -60,6 +60,12 @@ void set_pace(settings& s, const std::string& text) {
     throw std::invalid_argument("'" + text + "' is no pace; say smooth or burst");
 }
 
+void set_auth(settings& s, const std::string& text) {
+  if (text != "bearer" && text != "api-key")
+    throw std::invalid_argument("'" + text + "' is no way to send a key; say bearer or api-key");
+  s.auth = text;
+}
+
 constexpr std::array comparisons{
     std::pair{std::string_view("exact"), pipeline::comparison::exact},
     std::pair{std::string_view("whitespace"), pipeline::comparison::whitespace},
@@ -123,6 +129,11 @@ constexpr option table[] = {
     {"again",           "Analyse anew what an earlier run has finished with",                     true,  false, false, [](settings& s, const std::string& t) { s.again = yes(t); }},
     {"fake",            "Use a fake endpoint inside the process",                                 true,  false, true,  [](settings& s, const std::string& t) { s.fake = yes(t); }},
     {"ca-file",         "Certificate authority to trust besides the system's own (PEM)",          false, false, true,  [](settings& s, const std::string& t) { s.ca_file = t; }},
+    {"client-cert",     "The client's own certificate with its chain (PEM)",                      false, false, true,  [](settings& s, const std::string& t) { s.client_cert = t; }},
+    {"client-key",      "Key of the client certificate (PEM), unless it is in the same file",     false, false, true,  [](settings& s, const std::string& t) { s.client_key = t; }},
+    {"proxy",           "http://HOST:PORT, or none (else HTTPS_PROXY, HTTP_PROXY and NO_PROXY)",  false, false, false, [](settings& s, const std::string& t) { s.proxy = t; }},
+    {"auth",            "How the key is sent: bearer or api-key (the default on Azure's hosts)",  false, false, true,  set_auth},
+    {"api-version",     "Azure's api-version, unless the endpoint's URL has one",                 false, false, true,  [](settings& s, const std::string& t) { s.api_version = t; }},
     {"system-prompt",   "System prompt",                                                          false, false, true,  [](settings& s, const std::string& t) { s.system_prompt = t; }},
     {"prompt",          "User prompt; {text} and {id} stand for the document's",                  false, false, true,  [](settings& s, const std::string& t) { s.prompt = t; }},
     {"max-tokens",      "Longest answer, in tokens",                                              false, false, true,  [](settings& s, const std::string& t) { s.max_tokens = whole(t, 1, 100'000'000); }},
@@ -264,6 +275,10 @@ std::string settings_to_json(const settings& s) {
   if (s.max_tokens) j["max-tokens"] = std::to_string(*s.max_tokens);
   if (s.temperature) j["temperature"] = nlohmann::json(*s.temperature).dump();
   if (!s.extra_json.empty()) j["extra-json"] = s.extra_json;
+  if (!s.client_cert.empty()) j["client-cert"] = s.client_cert;
+  if (!s.client_key.empty()) j["client-key"] = s.client_key;
+  if (!s.auth.empty()) j["auth"] = s.auth;
+  if (!s.api_version.empty()) j["api-version"] = s.api_version;
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

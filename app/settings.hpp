@@ -55,6 +55,11 @@ struct settings {
   std::string expect;  ///< fixture file that answers are compared with; empty: none
   pipeline::comparison compare = pipeline::comparison::exact;
   std::string ca_file;
+  std::string client_cert;
+  std::string client_key;
+  std::string proxy;        ///< a URL, "none", or empty: as the variables say
+  std::string auth;         ///< "bearer", "api-key", or empty: as the host wants it
+  std::string api_version;  ///< Azure's
   std::optional<std::uint64_t> seed;
   std::string log_level = "info";
   bool log_level_given = false;

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "provider/azure.hpp"
 #include "retry/table.hpp"
 
 namespace sluice::app {
@@ -13,6 +14,11 @@ constexpr int configuration = retry::exit_code::configuration;
 
 // Ten per six seconds, and one call refused on purpose: a recovery is seen in half a minute.
 constexpr unsigned fake_refuses = 3;
+
+std::optional<std::string> from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
 
 void start_fake(target& t) {
   fixtures::fake_options options;
@@ -60,8 +66,18 @@ target make_target(settings s) {
   }
   if (t.with.model.empty())
     throw settings_error(configuration, "no model; give --model NAME or set SLUICE_MODEL");
+  const bool azure = provider::is_azure(t.url);
+  try {
+    if (azure || !t.with.api_version.empty())
+      t.url = provider::azure_url(t.url, t.with.model, t.with.api_version);
+    t.via = provider::proxy_for(t.url, t.with.proxy, from_environment);
+  } catch (const std::invalid_argument& e) {
+    throw settings_error(configuration, e.what());
+  }
+  if (t.with.auth.empty() ? azure : t.with.auth == "api-key")
+    t.key_goes = provider::key_header::api_key;
   t.key = load_api_key(t.with);
-  if (t.key.empty() && !t.url.loopback())
+  if (t.key.empty() && !t.url.loopback() && t.with.client_cert.empty())
     throw settings_error(configuration, "no key for " + t.url.origin +
                                             "; set OPENAI_API_KEY or give --api-key-file FILE");
   if (!t.key.empty() && t.with.endpoint.find(t.key) != std::string::npos)

@@ -110,8 +110,11 @@ void interpret_error(const http_answer& a, std::string_view key, attempt_report&
     case kind::words:
       found.error.message = body.substr(0, longest_words);
       break;
-    case kind::nothing:
     case kind::page:
+      // For the markers of those who speak in pages only.
+      if (a.status == 400) found.error.message = body.substr(0, longest_words);
+      break;
+    case kind::nothing:
       break;
   }
   finish_error(a, a.status, found, body, key, into);
@@ -207,8 +210,11 @@ void interpret_success(const http_answer& a, std::string_view key, attempt_repor
     case kind::stream: {
       streamed events = read_stream(body);
       found = std::move(events.whole);
+      // A stream of another API never is one of ours. One of ours without its end was cut off,
+      // whatever framing says: most streams last until the connection does.
+      if (events.foreign) return fail(into, reason::unexpected_stream, body, key);
       if (found.broken == completion::defect::none && !events.complete)
-        return fail(into, reason::unexpected_stream, body, key);
+        return fail(into, reason::connection_lost, "the stream broke off before its end", key);
       break;
     }
   }

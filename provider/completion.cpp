@@ -145,6 +145,7 @@ class reader {
     pending_ = below(from, name);
     // An error object with something in it is an error; {} and null are none.
     if (from == place::error) into_.error.present = true;
+    if (pending_ == place::choices) into_.names_choices = true;
     if (pending_ == place::flagged) into_.error.flagged_input = true;
     if (pending_ == place::wait || pending_ == place::header || pending_ == place::size)
       key_ = std::move(name);

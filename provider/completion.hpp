@@ -28,6 +28,7 @@ struct error_words {
 struct completion {
   enum class defect { none, syntax, too_deep };
   defect broken = defect::none;
+  bool names_choices = false;  ///< the key "choices" is there, whatever its value
   bool has_choice = false;
   bool has_message = false;
   std::string text;

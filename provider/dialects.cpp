@@ -122,6 +122,9 @@ constexpr marker_row markers[] = {
     {"TGI", "`inputs` tokens + `max_new_tokens` must be", reason::too_large},
     {"Bedrock", "input is too long for requested model", reason::too_large},
     {"OpenAI, Groq", "request too large for", reason::too_large},
+    {"nginx", "plain http request was sent to https port", reason::method_refused},
+    {"Apache", "speaking plain http to an ssl-enabled server port", reason::method_refused},
+    {"Go", "client sent an http request to an https server", reason::method_refused},
 };
 
 // Limits of a day, in a code or in the name of a limit, and in a message.
@@ -265,6 +268,12 @@ bool over_limit_in_words(std::string_view message) {
   const auto requested = number_after_word(lower, "requested");
   if (limit && requested && *requested > *limit) return true;
   return sum_above(message);
+}
+
+bool tells_enough(int status) {
+  const auto* row = std::ranges::find_if(
+      statuses, [&](const status_row& r) { return status >= r.first && status <= r.last; });
+  return row != std::end(statuses) && (row->settled || row->why == reason::rate_limited);
 }
 
 reason classify_error(int status, const error_words& error) {

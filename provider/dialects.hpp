@@ -14,6 +14,10 @@ namespace sluice::provider {
 /// message. Status 0 stands for an error without any, inside a success.
 retry::reason classify_error(int status, const error_words& error);
 
+/// True when this status tells what to do by itself: of an answer that was cut off after its header
+/// it still counts. False for successes, and for errors that only their body explains.
+bool tells_enough(int status);
+
 /// What a finish reason means, `ok` included; nothing for one that nobody knows.
 std::optional<retry::reason> meaning_of_finish(std::string_view finish_reason);
 

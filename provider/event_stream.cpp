@@ -15,6 +15,7 @@ void keep_last(std::optional<std::int64_t>& into, std::optional<std::int64_t> va
 
 void append(completion& whole, completion&& chunk) {
   whole.broken = chunk.broken;
+  whole.names_choices |= chunk.names_choices;
   whole.has_choice |= chunk.has_choice;
   whole.has_message |= chunk.has_message;
   whole.text += chunk.text;
@@ -56,6 +57,8 @@ streamed read_stream(std::string_view body) {
   streamed out;
   std::string_view rest = skip_preamble(body);
   std::string data;
+  bool read_any = false;
+  bool ours = false;
   while (!rest.empty()) {
     const std::string_view line = take_line(rest);
     if (line.starts_with("data:")) {
@@ -72,10 +75,13 @@ streamed read_stream(std::string_view body) {
     }
     append(out.whole, read_completion(data));
     data.clear();
+    read_any = true;
+    ours = out.whole.names_choices || out.whole.error.present;
     if (out.whole.broken != completion::defect::none) break;
     if (out.whole.error.present || !out.whole.finish_reason.empty()) out.complete = true;
     if (out.whole.error.present) break;
   }
+  out.foreign = read_any && out.whole.broken == completion::defect::none && !ours;
   return out;
 }
 

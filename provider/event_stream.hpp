@@ -11,6 +11,7 @@ namespace sluice::provider {
 struct streamed {
   completion whole;
   bool complete = false;  ///< ended by [DONE], by a finish reason or by an error
+  bool foreign = false;   ///< JSON events, but none of a chat completion
 };
 
 /// True when the body begins like a stream of server-sent events (WHATWG HTML, 9.2).

@@ -48,7 +48,7 @@ constexpr wait_header wait_headers[] = {
 constexpr std::string_view phrases[] = {
     "try again in", "try again after", "retry in",    "retry after",  "retry-after:",
     "retry_after:", "resets in",       "reset in",    "resets after", "reset after",
-    "please wait",  "available in",    "retrying in",
+    "wait",         "available in",    "retrying in",
 };
 
 bool digit(char c) {
@@ -119,6 +119,7 @@ std::optional<double> take_units(std::string_view& text) {
   std::optional<double> sum;
   for (;;) {
     std::string_view rest = trim_left(text);
+    if (sum && rest.starts_with("and ")) rest = trim_left(rest.substr(4));
     const auto value = take_number(rest);
     if (!value) return sum;
     rest = trim_left(rest);
@@ -127,6 +128,28 @@ std::optional<double> take_units(std::string_view& text) {
     sum = sum.value_or(0) + *value * of->nanoseconds;
     text = rest;
   }
+}
+
+// "PT1M30.5S" (ISO 8601), without months and years, whose lengths differ.
+std::optional<double> read_iso_duration(std::string_view text) {
+  if (text.empty() || (text[0] != 'P' && text[0] != 'p')) return std::nullopt;
+  text.remove_prefix(1);
+  std::string_view time;
+  if (const auto t = text.find_first_of("Tt"); t != std::string_view::npos) {
+    time = text.substr(t + 1);
+    text = text.substr(0, t);
+  }
+  const bool days_only =
+      text.empty() || text.back() == 'D' || text.back() == 'd' || text.back() == 'W';
+  if (!days_only || (text.empty() && time.empty())) return std::nullopt;
+  double sum = 0;
+  for (std::string_view part : {text, time}) {
+    if (part.empty()) continue;
+    const auto length = take_units(part);
+    if (!length || !part.empty()) return std::nullopt;
+    sum += *length;
+  }
+  return sum;
 }
 
 duration from_bare(double value, wall_time now, bare_number unit) {
@@ -188,6 +211,28 @@ bucket& bucket_named(std::vector<bucket>& buckets, std::string_view name) {
   return buckets.back();
 }
 
+// The field of the IETF's drafts: "limit=10, remaining=0, reset=7" before the eighth, and since
+// then "name";r=0;t=7 for each bucket.
+void read_ratelimit(std::string_view value, std::vector<bucket>& into) {
+  into.emplace_back();
+  while (!value.empty()) {
+    const auto end = value.find_first_of(";,");
+    std::string_view part = trim(value.substr(0, end));
+    value = end == std::string_view::npos ? std::string_view() : value.substr(end + 1);
+    if (part.starts_with('"') || part.find('=') == std::string_view::npos) {
+      into.emplace_back();
+      continue;
+    }
+    const std::string_view name = part.substr(0, part.find('='));
+    part.remove_prefix(name.size() + 1);
+    const auto number = take_number(part);
+    if (!number) continue;
+    if (name == "r" || name == "remaining") into.back().exhausted = *number <= 0;
+    if (name == "t" || name == "reset")
+      into.back().reset = clamp_nanoseconds(*number * nanoseconds_per_second);
+  }
+}
+
 // What a set of headers says.
 struct header_waits {
   std::optional<duration> wait;         ///< of ranks one and two
@@ -217,15 +262,30 @@ header_waits wait_in_headers(const field_list& headers, wall_time now, bool rese
                              std::string& raw) {
   collection after;
   std::vector<bucket> buckets;
+  std::vector<bucket> plain;  // without names
   for (const auto& [name, value] : headers) {
     const auto* direct = std::ranges::find_if(
         wait_headers, [&field = name](const wait_header& w) { return w.name == field; });
     if (direct != std::end(wait_headers)) {
       note(raw, name, value);
       after.add(parse_wait(value, now, direct->unit));
+      // A field that came twice, joined by a proxy (RFC 9110, section 5.3).
+      if (!after.wait)
+        for (std::size_t from = 0; from < value.size();) {
+          const std::size_t end = std::min(value.find(", ", from), value.size());
+          if (end - from < value.size())
+            after.add(
+                parse_wait(std::string_view(value).substr(from, end - from), now, direct->unit));
+          from = end + 2;
+        }
       continue;
     }
     if (!resets) continue;
+    if (name == "ratelimit") {
+      note(raw, name, value);
+      read_ratelimit(value, plain);
+      continue;
+    }
     const auto header = read_bucket_header(name);
     if (!header) continue;
     bucket& b = bucket_named(buckets, header->bucket);
@@ -239,6 +299,7 @@ header_waits wait_in_headers(const field_list& headers, wall_time now, bool rese
       if (const auto count = take_number(left)) b.exhausted = negative || *count <= 0;
     }
   }
+  buckets.insert(buckets.end(), plain.begin(), plain.end());
   header_waits out;
   choose_reset(buckets, out);
   if (after.wait) out.wait = after.wait;
@@ -269,6 +330,7 @@ std::optional<duration> parse_wait(std::string_view text, wall_time now, bare_nu
     const auto sum = take_units(sequence);
     if (sum && trim(sequence).empty()) return negative ? duration::zero() : clamp_nanoseconds(*sum);
   }
+  if (const auto length = read_iso_duration(text)) return clamp_nanoseconds(*length);
   if (const auto date = parse_http_date(text, now)) return until(*date, now);
   if (const auto time = parse_iso_time(text)) return until(*time, now);
   return std::nullopt;

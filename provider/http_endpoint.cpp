@@ -5,10 +5,13 @@
 #include <stdexcept>
 
 #include "provider/answer.hpp"
+#include "provider/dialects.hpp"
 #include "provider/http/connect.hpp"
+#include "provider/http/content_coding.hpp"
 #include "provider/http/exchange.hpp"
 #include "provider/http/line.hpp"
 #include "provider/http/watchdog.hpp"
+#include "provider/text.hpp"
 
 namespace sluice::provider {
 namespace {
@@ -22,8 +25,15 @@ bool fit_for_a_header(std::string_view text) {
 
 // Everything of a request but the length and the body.
 std::string request_head(const http_options& o, const std::string& target) {
-  std::string out = "POST " + target + " HTTP/1.1\r\nHost: " + o.url.host_field() + "\r\n";
-  if (!o.api_key.empty()) out += "Authorization: Bearer " + o.api_key + "\r\n";
+  // A proxy is asked for the whole URL (RFC 9112, section 3.2.2); through a tunnel it sees nothing.
+  const bool asks_proxy = o.via && !o.url.tls;
+  std::string out = "POST " + (asks_proxy ? "http://" + o.url.host_field() : "") + target +
+                    " HTTP/1.1\r\nHost: " + o.url.host_field() + "\r\n";
+  if (asks_proxy && !o.via->authorization.empty())
+    out += "Proxy-Authorization: " + o.via->authorization + "\r\n";
+  if (!o.api_key.empty())
+    out += (o.key_goes == key_header::api_key ? "api-key: " : "Authorization: Bearer ") +
+           o.api_key + "\r\n";
   if (!o.job.empty() && o.url.loopback()) out += "X-Sluice-Job: " + o.job + "\r\n";
   out +=
       "User-Agent: sluice\r\n"
@@ -32,14 +42,6 @@ std::string request_head(const http_options& o, const std::string& target) {
       "Content-Type: application/json\r\n"
       "Content-Length: ";
   return out;
-}
-
-std::string without_key(std::string text, const std::string& key) {
-  if (key.empty()) return text;
-  constexpr std::string_view instead = "[key]";
-  for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at + instead.size()))
-    text.replace(at, key.size(), instead);
-  return text;
 }
 
 const std::string* header(const http_answer& a, std::string_view name) {
@@ -62,8 +64,9 @@ struct http_endpoint::core : std::enable_shared_from_this<http_endpoint::core> {
       : options(std::move(given)),
         deadlines(std::make_shared<watchdog>(executor)),
         idle(options.max_idle),
-        dial(executor, options.url, options.ca_file, options.lookup, options.connect_timeout,
-             *deadlines, idle) {
+        dial(executor, options.url, options.via,
+             tls_files{options.ca_file, options.client_cert, options.client_key}, options.lookup,
+             options.connect_timeout, *deadlines, idle) {
     if (!options.now) throw std::invalid_argument("http_options: now is not set");
     if (!fit_for_a_header(options.api_key))
       throw std::invalid_argument(
@@ -90,6 +93,9 @@ struct http_endpoint::core : std::enable_shared_from_this<http_endpoint::core> {
   asio::awaitable<attempt_report> send(slot turn, std::unique_ptr<connection> on, const call& what);
   void fill(attempt_report& report, exchange_result& got, bool was_reused, bool moved);
   void redirect(attempt_report& report, const http_answer& answer, bool moved);
+  void read_answer(attempt_report& report, exchange_result& got, bool moved);
+  void tell_of_proxy(attempt_report& report) const;
+  void hide_secrets(attempt_report& report) const;
 
   http_options options;
   std::shared_ptr<watchdog> deadlines;
@@ -160,6 +166,7 @@ asio::awaitable<attempt_report> http_endpoint::core::send(slot turn, std::unique
   report.took.tls = std::exchange(mine->handshaking, std::nullopt);
   report.took.first_byte = got.first_byte;
   fill(report, got, mine->reused, moved);
+  hide_secrets(report);
   report.took.total = steady::now() - start;
   if (got.keep_alive) give_back(std::move(mine));
   co_return report;
@@ -169,19 +176,22 @@ asio::awaitable<attempt_report> http_endpoint::core::send(slot turn, std::unique
 void http_endpoint::core::fill(attempt_report& report, exchange_result& got, bool was_reused,
                                bool moved) {
   using how = exchange_result::how;
-  const std::string peer = options.url.host_and_port();
+  const bool asks_proxy = options.via && !options.url.tls;
+  const std::string peer =
+      asks_proxy ? options.url.host_and_port() + " by the proxy " + options.via->host_and_port()
+                 : options.url.host_and_port();
   retry::signal& signal = report.signal;
   signal.status = got.answer.status;
   std::string cause;
+  // Cut off in its body, a refusal is a refusal all the same, and its headers say for how long.
+  const bool told = got.header_done && tells_enough(got.answer.status);
+  if (told && got.ended != how::answered && got.ended != how::aborted) {
+    read_answer(report, got, moved);
+    return;
+  }
   switch (got.ended) {
     case how::answered:
-      if (got.answer.status >= 300 && got.answer.status < 400) {
-        redirect(report, got.answer, moved);
-      } else {
-        interpret(got.answer, options.api_key, report);
-      }
-      if (options.keep_bodies)
-        report.raw_body = without_key(std::move(got.answer.body), options.api_key);
+      read_answer(report, got, moved);
       return;
     case how::timed_out:
     case how::idled_out:
@@ -197,6 +207,11 @@ void http_endpoint::core::fill(attempt_report& report, exchange_result& got, boo
       cause = "interrupted while waiting for " + peer;
       break;
     case how::lost:
+      if (got.distrusted) {
+        signal.why = reason::certificate_refused;
+        cause = peer + ": " + got.cause;
+        break;
+      }
       signal.why = reason::connection_lost;
       report.stale_connection = was_reused && got.received == 0;
       signal.may_have_been_billed = got.written && !report.stale_connection;
@@ -213,11 +228,60 @@ void http_endpoint::core::fill(attempt_report& report, exchange_result& got, boo
           "the answer of " + peer + " is over " + std::to_string(options.max_response) + " bytes";
       break;
     case how::malformed:
-      signal.why = reason::malformed_response;
+      // No answer to come will be another one.
+      signal.why = got.wants_tls ? reason::method_refused : reason::malformed_response;
       cause = peer + ": " + got.cause;
       break;
   }
   report.detail = one_line(cause, options.api_key);
+}
+
+// An answer, or of one that was cut off what its header tells.
+void http_endpoint::core::read_answer(attempt_report& report, exchange_result& got, bool moved) {
+  const bool whole = got.ended == exchange_result::how::answered;
+  const int status = got.answer.status;
+  const decoded how = decode_body(got.answer, options.max_response);
+  if (status >= 300 && status < 400) {
+    redirect(report, got.answer, moved);
+  } else {
+    interpret(got.answer, options.api_key, report);
+    // Of an error the status and the headers count, whatever became of its body.
+    const bool body_counts = whole && status < 300;
+    if (body_counts && how == decoded::over_limit) {
+      report.signal.why = reason::response_too_large;
+      report.detail = "the answer is over " + std::to_string(options.max_response) +
+                      " bytes when it is unpacked";
+    } else if (body_counts && how == decoded::broken) {
+      report.signal.why = reason::malformed_response;
+      report.detail = "the compressed answer is damaged";
+    }
+    if (options.via && !options.url.tls) tell_of_proxy(report);
+  }
+  if (options.keep_bodies) {
+    report.raw_body = std::move(got.answer.body);
+    remove_key(report.raw_body, options.api_key);
+  }
+}
+
+// What is said by a proxy looks like the endpoint's own words.
+void http_endpoint::core::tell_of_proxy(attempt_report& report) const {
+  if (report.signal.why == reason::ok) return;
+  std::string text = "by the proxy " + options.via->host_and_port();
+  if (report.signal.why == reason::proxy_refused)
+    text += "; check the user name and password in " + options.via->source;
+  report.detail = one_line(text + ": " + report.detail, options.api_key);
+}
+
+// Nor does a proxy's page that repeats its credentials get any further.
+void http_endpoint::core::hide_secrets(attempt_report& report) const {
+  if (!options.via) return;
+  std::string_view token = options.via->authorization;
+  token.remove_prefix(std::min<std::size_t>(token.size(), 6));  // "Basic "
+  for (std::string* text : {&report.text, &report.detail, &report.hints, &report.request_id,
+                            &report.finish_reason, &report.raw_body}) {
+    remove_key(*text, token);
+    remove_key(*text, options.via->password);
+  }
 }
 
 // 307 and 308 keep method and body (RFC 9110, section 15.4) and may be followed, once in a row and

@@ -6,20 +6,32 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "provider/base_url.hpp"
 #include "provider/endpoint.hpp"
+#include "provider/proxy.hpp"
 
 namespace sluice::provider {
+
+/// How the key is sent.
+enum class key_header {
+  authorization,  ///< Authorization: Bearer KEY
+  api_key,        ///< api-key: KEY, as Azure wants it
+};
 
 /// Where calls go, and within which bounds.
 struct http_options {
   base_url url;
-  std::string api_key;  ///< sent as a bearer token; empty: none is sent
-  std::string ca_file;  ///< PEM certificates to trust besides the system's
-  std::string job;      ///< sent as X-Sluice-Job, to loopback only
+  std::string api_key;  ///< sent as `key_goes` says, and to no other host; empty: none is sent
+  key_header key_goes = key_header::authorization;
+  std::optional<proxy> via;
+  std::string ca_file;      ///< PEM certificates to trust besides the system's
+  std::string client_cert;  ///< PEM file with the client's certificate and its chain
+  std::string client_key;   ///< PEM file with its key; empty: the same file
+  std::string job;          ///< sent as X-Sluice-Job, to loopback only
   duration connect_timeout = std::chrono::seconds(10);  ///< for each of look-up, connect, handshake
   duration idle_timeout = std::chrono::seconds(60);     ///< between two signs of life
   duration timeout = std::chrono::seconds(120);         ///< for a whole send
@@ -35,8 +47,8 @@ struct http_options {
 /// Must not outlive the executor's context.
 class http_endpoint final : public endpoint {
  public:
-  /// Throws std::invalid_argument, with cause and remedy, for a CA file that cannot be used and for
-  /// a key or job that cannot stand in a header; the key is not repeated.
+  /// Throws std::invalid_argument, with cause and remedy, for a file that cannot be used and for a
+  /// key or job that cannot stand in a header; the key is not repeated.
   http_endpoint(asio::any_io_executor executor, http_options options);
   ~http_endpoint() override;
 

@@ -53,7 +53,7 @@ constexpr row rows[] = {
     {method_refused,       "method_refused",       scope::setup,    never,     put_off, none,    config, "The URL is not a chat-completions endpoint: check --endpoint."},
     {proxy_refused,        "proxy_refused",        scope::setup,    never,     put_off, none,    config, "The proxy refuses: check its credentials in HTTPS_PROXY or add the host to NO_PROXY."},
     {redirected,           "redirected",           scope::setup,    never,     put_off, none,    config, "The endpoint redirects elsewhere: set --endpoint to the address it names."},
-    {certificate_refused,  "certificate_refused",  scope::setup,    never,     put_off, none,    config, "The certificate cannot be trusted: check the host name and clock, or name your CA with --ca-file."},
+    {certificate_refused,  "certificate_refused",  scope::setup,    never,     put_off, none,    config, "TLS cannot be had as it should: check --endpoint and the clock, or name files with --ca-file or --client-cert."},
     {host_unknown,         "host_unknown",         scope::setup,    never,     put_off, none,    config, "No such host: check the spelling of --endpoint."},
     {daily_limit,          "daily_limit",          scope::later,    never,     put_off, none,    later,  "The limit for the day is used up: run the same command again after the time named."},
     {wait_too_long,        "wait_too_long",        scope::later,    never,     put_off, none,    later,  "The endpoint asks for a longer wait than --max-wait: run the same command again after the time named."},

@@ -4,6 +4,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdio>
 
+#include "provider/http/tunnel.hpp"
+
 namespace sluice::provider {
 namespace {
 
@@ -30,25 +32,37 @@ std::string seconds_text(duration d) {
   return text.data();
 }
 
-connector::connector(asio::any_io_executor executor, const base_url& to, const std::string& ca_file,
+connector::connector(asio::any_io_executor executor, const base_url& to,
+                     const std::optional<proxy>& via, const tls_files& files,
                      blocking_lookup lookup, duration timeout, watchdog& deadlines, line_pool& idle)
     : executor_(executor),
       url_(to),
-      lookup_(executor, to.host, std::move(lookup)),
+      via_(via),
+      lookup_(executor, via ? via->host : to.host, std::move(lookup)),
       timeout_(timeout),
       deadlines_(deadlines),
       idle_(idle) {
-  if (to.tls || !ca_file.empty()) tls_.emplace(ca_file);
+  if (to.tls || files.any()) tls_.emplace(files);
 }
 
+// Of a step that the next hop has to do with.
 no_line connector::failure(retry::reason why, const char* step, const std::string& cause) const {
-  return no_line(why, std::string(step) + ' ' + url_.host_and_port() + ": " + cause);
+  if (!via_) return end_failure(why, step, cause);
+  return no_line(why, std::string(step) + " the proxy " + via_->host_and_port() + " (" +
+                          via_->source + "): " + cause);
+}
+
+no_line connector::end_failure(retry::reason why, const char* step,
+                               const std::string& cause) const {
+  std::string text = std::string(step) + ' ' + url_.host_and_port();
+  if (via_) text += " through the proxy " + via_->host_and_port();
+  return no_line(why, text + ": " + cause);
 }
 
 asio::awaitable<line_or_reason> connector::open() {
   std::vector<asio::ip::address> addresses;
-  if (url_.address()) {
-    addresses.push_back(asio::ip::make_address(url_.host));
+  if (via_ ? via_->address() : url_.address()) {
+    addresses.push_back(asio::ip::make_address(via_ ? via_->host : url_.host));
   } else {
     const found_addresses found = co_await lookup_.find(later(steady::now(), timeout_));
     switch (found.ended) {
@@ -67,6 +81,10 @@ asio::awaitable<line_or_reason> connector::open() {
   line_or_reason opened = co_await connect(std::move(addresses));
   auto* on = std::get_if<std::unique_ptr<line>>(&opened);
   if (on == nullptr || !url_.tls) co_return opened;
+  if (via_) {
+    std::optional<no_line> no_tunnel = co_await ask_for_tunnel(**on);
+    if (no_tunnel) co_return std::move(*no_tunnel);
+  }
   std::optional<no_line> refused = co_await shake_hands(**on);
   if (refused) co_return std::move(*refused);
   co_return opened;
@@ -86,7 +104,7 @@ asio::awaitable<line_or_reason> connector::connect(std::vector<asio::ip::address
   const steady::time_point end = later(start, timeout_);
   std::string cause;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const tcp::endpoint to(addresses[i], url_.port);
+    const tcp::endpoint to(addresses[i], via_ ? via_->port : url_.port);
     // An address that swallows everything leaves the others their share of the time.
     const steady::time_point now = steady::now();
     const auto share = (end - now) / static_cast<int>(addresses.size() - i);
@@ -126,19 +144,47 @@ asio::awaitable<std::optional<no_line>> connector::shake_hands(line& on) {
     }
     if (r.ended != io_result::what::want_read && r.ended != io_result::what::want_write) {
       const tls_refusal why = on.tls->refusal(r);
-      co_return failure(
-          why.certificate ? retry::reason::certificate_refused : retry::reason::tls_failure, step,
+      co_return end_failure(
+          why.lasting ? retry::reason::certificate_refused : retry::reason::tls_failure, step,
           why.cause);
     }
     const auto kind =
         r.ended == io_result::what::want_write ? tcp::socket::wait_write : tcp::socket::wait_read;
     const auto [error] = co_await on.socket.async_wait(kind, asio::as_tuple(asio::use_awaitable));
     if (watched.expired())
-      co_return failure(retry::reason::tls_failure, step,
+      co_return end_failure(retry::reason::tls_failure, step,
+                            "no answer within " + seconds_text(timeout_));
+    if (watched.aborted() || error)
+      co_return end_failure(retry::reason::interrupted, step, "interrupted");
+  }
+}
+
+// The whole of what a proxy sees of a call with TLS: where to, and its own credentials.
+asio::awaitable<std::optional<no_line>> connector::ask_for_tunnel(line& on) {
+  constexpr const char* step = "tunnel (CONNECT) by";
+  watchdog::watch watched(deadlines_, on.socket);
+  watched.until(later(steady::now(), timeout_));
+  const std::string to = url_.host_and_port();
+  std::string request = "CONNECT " + to + " HTTP/1.1\r\nHost: " + to + "\r\n";
+  if (!via_->authorization.empty())
+    request += "Proxy-Authorization: " + via_->authorization + "\r\n";
+  request += "User-Agent: sluice\r\n\r\n";
+  tunnel_talk talk(std::move(request));
+  while (true) {
+    const io_result::what wanted = talk.go_on(on);
+    if (wanted == io_result::what::done) break;
+    const auto kind =
+        wanted == io_result::what::want_write ? tcp::socket::wait_write : tcp::socket::wait_read;
+    const auto [error] = co_await on.socket.async_wait(kind, asio::as_tuple(asio::use_awaitable));
+    if (watched.expired())
+      co_return failure(retry::reason::connect_failure, step,
                         "no answer within " + seconds_text(timeout_));
     if (watched.aborted() || error)
       co_return failure(retry::reason::interrupted, step, "interrupted");
   }
+  const tunnel_answer said = talk.answer();
+  if (said.open) co_return std::nullopt;
+  co_return failure(said.why, step, said.cause);
 }
 
 }  // namespace sluice::provider

@@ -18,6 +18,8 @@ constexpr std::uint32_t header_limit = 64U << 10U;
 constexpr std::size_t read_size = std::size_t{16} << 10U;
 // A real server sends one or two; a flood of them is no answer.
 constexpr int most_interim_answers = 16;
+// A TLS alert record, in answer to plain HTTP.
+constexpr std::string_view tls_alert = "\x15\x03";
 constexpr std::size_t most_reserved = std::size_t{256} << 10U;
 
 // Fills an http_answer straight from Beast's parser, without a message in between.
@@ -77,8 +79,7 @@ std::string why_ended(const io_result& r) {
 
 std::string why_malformed(const error_code& error, std::string_view start) {
   if (error == http::error::header_limit) return "the header of the answer is over 64 KiB";
-  // A TLS alert record in answer to plain HTTP.
-  if (start.starts_with("\x15\x03")) return "the server speaks TLS here: say https://";
+  if (start.starts_with(tls_alert)) return "the server speaks TLS here: say https://";
   return "the answer is not HTTP (" + error.message() + ")";
 }
 
@@ -107,13 +108,15 @@ class conversation {
       if (!parser_->got_start() && !begins_like_http(text_of(in))) {
         out.ended = how::malformed;
         out.cause = why_malformed(http::error::bad_version, text_of(in));
+        out.wants_tls = text_of(in).starts_with(tls_alert);
         return true;
       }
       const std::size_t used = parser_->put(in.data(), error);
       if (error && error != http::error::need_more) {
         out.ended = error == http::error::body_limit ? how::over_limit : how::malformed;
         out.cause = why_malformed(error, text_of(in));
-        out.answer.status = parser_->answer().status;
+        // A length over the limit is found when the header is complete.
+        take_what_there_is(out, out.ended == how::over_limit);
         return true;
       }
       in.consume(used);
@@ -157,7 +160,9 @@ class conversation {
       line_.in.commit(r.bytes);
       if (parse(out)) return;
     }
-    if (out.ended != how::answered) out.ended = verdict;
+    if (out.ended == how::answered) return;
+    out.ended = verdict;
+    take_what_there_is(out);
   }
 
   // The connection is over; so is an answer that is delimited by just that.
@@ -173,13 +178,33 @@ class conversation {
     }
     out.ended = how::lost;
     out.cause = why_ended(r);
-    out.answer.status = parser_->answer().status;
+    if (line_.tls && r.ended == io_result::what::failed) {
+      if (auto against = line_.tls->objection()) {
+        out.distrusted = true;
+        out.cause = std::move(*against);
+      }
+    }
+    take_what_there_is(out);
   }
 
  private:
   void finish(exchange_result& out) {
     out.ended = how::answered;
+    out.header_done = true;
     out.keep_alive = parser_->keep_alive() && line_.in.size() == 0;
+    take(out);
+  }
+
+  // An answer that will not be whole. A header that is may tell enough.
+  void take_what_there_is(exchange_result& out, bool header_done = false) {
+    out.header_done = (header_done || parser_->is_header_done()) && !parser_->interim();
+    if (out.header_done)
+      take(out);
+    else
+      out.answer.status = parser_->answer().status;
+  }
+
+  void take(exchange_result& out) {
     out.answer = std::move(parser_->answer());
     out.answer.received =
         std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());

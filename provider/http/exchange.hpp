@@ -34,10 +34,15 @@ struct exchange_result {
     malformed,   ///< not HTTP, or a header over its limit
   };
   how ended = how::lost;
+  /// When `answered`, the whole; otherwise what there was of it: the headers only when all of them
+  /// came.
   http_answer answer;
   std::string cause;         ///< of `lost` and `malformed`, for people
   std::size_t received = 0;  ///< bytes of any kind
   bool written = false;      ///< the whole request was handed to the system
+  bool header_done = false;  ///< status and headers are complete, whatever came of the body
+  bool wants_tls = false;    ///< `malformed`: what came is TLS, though plain HTTP was spoken
+  bool distrusted = false;   ///< TLS: `lost` because of the client's certificate, as `cause` says
   bool keep_alive = false;   ///< the connection may be used again
   std::optional<duration> first_byte;
 

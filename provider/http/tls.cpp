@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
 
@@ -62,9 +63,29 @@ const BIO_METHOD* socket_method() {
   return method;
 }
 
-[[noreturn]] void bad_ca_file(const std::string& file, const std::string& cause) {
-  throw std::invalid_argument("CA file '" + file + "' " + cause +
-                              "; name a file of PEM certificates with --ca-file");
+// One of the files that a user may name.
+struct file_kind {
+  const char* name;
+  const char* empty;
+  const char* remedy;
+};
+constexpr file_kind ca_kind{"CA file", "holds no certificate in PEM form",
+                            "name a file of PEM certificates with --ca-file"};
+constexpr file_kind certificate_kind{"client certificate", "holds no certificate in PEM form",
+                                     "name a PEM certificate with --client-cert"};
+constexpr file_kind key_kind{"client key", "holds no key in PEM form that is not encrypted",
+                             "name the PEM key of --client-cert with --client-key"};
+
+[[noreturn]] void bad_file(const file_kind& kind, const std::string& file,
+                           const std::string& cause) {
+  throw std::invalid_argument(std::string(kind.name) + " '" + file + "' " + cause + "; " +
+                              kind.remedy);
+}
+
+void must_be_readable(const file_kind& kind, const std::string& file) {
+  errno = 0;
+  const std::ifstream probe(file);
+  if (!probe) bad_file(kind, file, std::string("cannot be read: ") + std::strerror(errno));
 }
 
 std::string last_error_text() {
@@ -72,6 +93,72 @@ std::string last_error_text() {
   const char* text = ERR_reason_error_string(code);
   return text != nullptr ? text : "unknown TLS error";
 }
+
+// What OpenSSL could not make of a file, and clears its memory of it.
+[[noreturn]] void unusable(const file_kind& kind, const std::string& file) {
+  std::string cause = "cannot be used: " + last_error_text();
+  // The reason proper may lie below what was made of it.
+  while (const unsigned long code = ERR_get_error()) {
+    const int why = ERR_GET_REASON(code);
+    if (why == X509_R_NO_CERTIFICATE_OR_CRL_FOUND || why == PEM_R_NO_START_LINE ||
+        why == PEM_R_BAD_PASSWORD_READ || why == ERR_R_UNSUPPORTED)
+      cause = kind.empty;
+  }
+  bad_file(kind, file, cause);
+}
+
+// Nobody is there at night to type a passphrase.
+int no_passphrase(char*, int, int, void*) {
+  return 0;
+}
+
+void present(SSL_CTX* c, const tls_files& files) {
+  if (files.certificate.empty()) {
+    if (!files.key.empty()) bad_file(key_kind, files.key, "has no certificate to go with it");
+    return;
+  }
+  SSL_CTX_set_default_passwd_cb(c, no_passphrase);
+  must_be_readable(certificate_kind, files.certificate);
+  if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1)
+    unusable(certificate_kind, files.certificate);
+  const std::string& key = files.key.empty() ? files.certificate : files.key;
+  must_be_readable(key_kind, key);
+  if (SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH) {
+      ERR_clear_error();
+      bad_file(key_kind, key, "belongs to another certificate");
+    }
+    unusable(key_kind, key);
+  }
+}
+
+struct alert_row {
+  int reason;
+  const char* cause;
+};
+constexpr alert_row alerts[] = {
+    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED,
+     "the server asks for a client certificate; name one with --client-cert"},
+    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,
+     "the server refuses the client certificate; check --client-cert"},
+    {SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
+     "the server cannot use a client certificate of this kind; check --client-cert"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED,
+     "the server says that the client certificate was revoked; check --client-cert"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
+     "the server says that the client certificate has expired; check --client-cert"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN,
+     "the server refuses the client certificate; check --client-cert"},
+    {SSL_R_TLSV1_ALERT_UNKNOWN_CA,
+     "the server does not know the CA of the client certificate; check --client-cert"},
+    {SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
+     "the server cannot verify the client certificate; check --client-cert"},
+    {SSL_R_TLSV1_ALERT_ACCESS_DENIED,
+     "the server denies access to the client certificate; check --client-cert"},
+    {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE,
+     "the server refuses the handshake; if it asks for a client certificate, name one with "
+     "--client-cert"},
+};
 
 struct verdict_row {
   long code;
@@ -104,7 +191,7 @@ constexpr std::array verdicts{
 
 }  // namespace
 
-tls_context::tls_context(const std::string& ca_file) : context_(SSL_CTX_new(TLS_client_method())) {
+tls_context::tls_context(const tls_files& files) : context_(SSL_CTX_new(TLS_client_method())) {
   if (!context_) throw std::runtime_error("OpenSSL cannot be set up: " + last_error_text());
   SSL_CTX* c = context_.get();
   SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
@@ -117,18 +204,11 @@ tls_context::tls_context(const std::string& ca_file) : context_(SSL_CTX_new(TLS_
   constexpr std::array<unsigned char, 9> http_1_1{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
   SSL_CTX_set_alpn_protos(c, http_1_1.data(), http_1_1.size());
   ERR_clear_error();
-  if (ca_file.empty()) return;
-  errno = 0;
-  const std::ifstream probe(ca_file);
-  if (!probe) bad_ca_file(ca_file, std::string("cannot be read: ") + std::strerror(errno));
-  if (SSL_CTX_load_verify_file(c, ca_file.c_str()) != 1) {
-    const unsigned long code = ERR_peek_last_error();
-    const std::string cause = ERR_GET_REASON(code) == X509_R_NO_CERTIFICATE_OR_CRL_FOUND
-                                  ? "holds no certificate in PEM form"
-                                  : "cannot be used: " + last_error_text();
-    ERR_clear_error();
-    bad_ca_file(ca_file, cause);
+  if (!files.ca.empty()) {
+    must_be_readable(ca_kind, files.ca);
+    if (SSL_CTX_load_verify_file(c, files.ca.c_str()) != 1) unusable(ca_kind, files.ca);
   }
+  present(c, files);
 }
 
 tls_session::tls_session(const tls_context& context, int socket, const std::string& host,
@@ -228,11 +308,17 @@ void tls_session::goodbye() {
   ERR_clear_error();
 }
 
+std::optional<std::string> tls_session::objection() const {
+  for (const alert_row& row : alerts)
+    if (ERR_GET_REASON(tls_error_) == row.reason) return row.cause;
+  return std::nullopt;
+}
+
 tls_refusal tls_session::refusal(const io_result& how) const {
   tls_refusal out;
   const long verdict = SSL_get_verify_result(ssl_.get());
   if (verdict != X509_V_OK) {
-    out.certificate = true;
+    out.lasting = true;
     for (const verdict_row& row : verdicts)
       if (row.code == verdict) out.cause = std::string("the certificate ") + row.cause;
     if (out.cause.empty())
@@ -248,15 +334,22 @@ tls_refusal tls_session::refusal(const io_result& how) const {
     out.cause = std::strerror(how.error);
     return out;
   }
+  if (const auto against = objection()) {
+    out.lasting = true;
+    out.cause = *against;
+    return out;
+  }
   switch (ERR_GET_REASON(tls_error_)) {
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
     case SSL_R_WRONG_SSL_VERSION:
-      out.certificate = true;
+      out.lasting = true;
       out.cause = "the server speaks no TLS 1.2 or later; bring it up to date";
       return out;
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+      out.lasting = true;
       out.cause = "the server does not speak TLS here; say http:// or another port";
       return out;
     default:

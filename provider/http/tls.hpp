@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace sluice::provider {
@@ -27,11 +28,21 @@ struct io_result {
   int error = 0;
 };
 
-/// Trust and protocol versions: the system's CAs, `ca_file` on top, TLS 1.2 or later.
+/// Files in PEM form; an empty name means none.
+struct tls_files {
+  std::string ca;           ///< certificates to trust besides the system's
+  std::string certificate;  ///< the client's own, with its chain
+  std::string key;          ///< of that; empty: in the same file
+
+  bool any() const { return !ca.empty() || !certificate.empty() || !key.empty(); }
+};
+
+/// Trust, the client's own certificate, and protocol versions: the system's CAs, the CA file on
+/// top, TLS 1.2 or later. There is no way to switch verification off.
 class tls_context {
  public:
-  /// Throws std::invalid_argument naming file, cause and remedy when `ca_file` cannot be used.
-  explicit tls_context(const std::string& ca_file);
+  /// Throws std::invalid_argument naming file, cause and remedy when a file cannot be used.
+  explicit tls_context(const tls_files& files);
   SSL_CTX* get() const { return context_.get(); }
 
  private:
@@ -43,8 +54,8 @@ class tls_context {
 
 /// Why a handshake failed.
 struct tls_refusal {
-  bool certificate = false;  ///< the peer was there but cannot be trusted, now or later
-  std::string cause;         ///< one line for people, with the remedy where there is one
+  bool lasting = false;  ///< the peer was there, and waiting will not help
+  std::string cause;     ///< one line for people, with the remedy where there is one
 };
 
 /// The client's end of one TLS connection.
@@ -63,6 +74,9 @@ class tls_session {
 
   /// After a handshake that failed.
   tls_refusal refusal(const io_result& how) const;
+  /// After a read or write that failed: what the server has against the client's certificate, if
+  /// that is what ended it. With TLS 1.3 it may say so only after the handshake.
+  std::optional<std::string> objection() const;
 
  private:
   io_result ended(int returned, std::size_t bytes);

@@ -5,6 +5,7 @@ find_package(Boost 1.81 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(SQLite3 REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(CLI11 REQUIRED)
 
 add_library(sluice_settings INTERFACE)

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "retry/table.hpp"
+#include "tests/support/compress.hpp"
 #include "tests/support/endpoint_world.hpp"
 
 namespace sluice::provider {
@@ -204,6 +206,126 @@ INSTANTIATE_TEST_SUITE_P(
                       cut_case{"TlsChunked", true, in_chunks(answer_body, 40), cut_it()}),
     [](const auto& c) { return c.param.name; });
 
+TEST(HttpEndpoint, ARefusalThatIsCutInItsBodyIsARefusal) {
+  const std::string body = R"({"error":{"message":"slow down","code":"rate_limit_exceeded"}})";
+  const std::string fields = "Retry-After: 42\r\nx-should-retry: true\r\n";
+  for (const std::string& whole :
+       {with_length(body, "429 Too Many Requests", fields),
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 42\r\nx-should-retry: true\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n3e\r\n" +
+            body + "\r\n0\r\n\r\n"}) {
+    const std::size_t header = whole.find("\r\n\r\n") + 4;
+    std::vector<script> scripts;
+    for (std::size_t n = header; n < whole.size(); ++n)
+      scripts.push_back(
+          {read_request(), send_bytes(whole.substr(0, n)), n % 2 == 0 ? close_it() : reset_it()});
+    scripts.push_back({read_request(), send_bytes(whole.substr(0, header - 1)), close_it()});
+    raw_server server(scripts);
+    endpoint_world w(server.url());
+    for (std::size_t n = header; n < whole.size(); ++n) {
+      const attempt_report r = w.call();
+      ASSERT_EQ(retry::name(r.signal.why), "rate_limited") << n << ": " << r.detail;
+      ASSERT_EQ(r.signal.hint, 42s) << n;
+      ASSERT_EQ(r.signal.should_retry, true) << n;
+    }
+    // Without the whole header it may be anything.
+    EXPECT_WHY(w.call(), reason::connection_lost);
+  }
+}
+
+TEST(HttpEndpoint, ACutErrorCountsOnlyWhereItsStatusTellsEnough) {
+  const std::pair<const char*, reason> rows[] = {
+      {"503 Service Unavailable", reason::server_error}, {"401 Unauthorized", reason::key_refused},
+      {"402 Payment Required", reason::billing},         {"413 Too Large", reason::too_large},
+      {"400 Bad Request", reason::connection_lost},      {"403 Forbidden", reason::connection_lost},
+      {"404 Not Found", reason::connection_lost},        {"200 OK", reason::connection_lost}};
+  for (const auto& [status, why] : rows) {
+    SCOPED_TRACE(status);
+    raw_server server({{read_request(),
+                        send_bytes(std::string("HTTP/1.1 ") + status +
+                                   "\r\nContent-Length: 400\r\n\r\n{\"error\":{\"mess"),
+                        close_it()}});
+    endpoint_world w(server.url());
+    EXPECT_WHY(w.call(), why);
+  }
+}
+
+TEST(HttpEndpoint, ARefusalWhoseBodyNeverComesOrNeverEndsIsARefusal) {
+  const std::string start = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 42\r\n";
+  raw_server server({{read_request(), send_bytes(start + "Content-Length: 900\r\n\r\n")},
+                     {read_request(), send_bytes(start + "\r\n" + std::string(5000, ' '))},
+                     {read_request(), send_bytes(start + "Content-Length: 1073741824\r\n\r\n")}});
+  endpoint_world w(server.url());
+  w.options.idle_timeout = 50ms;
+  w.options.max_response = 1000;
+  for (int i = 0; i < 3; ++i) {
+    const attempt_report r = w.call();
+    EXPECT_WHY(r, reason::rate_limited);
+    EXPECT_EQ(r.signal.hint, 42s);
+  }
+}
+
+TEST(HttpEndpoint, CompressedAnswersAreUndoneThoughNobodyAskedForThem) {
+  for (const auto& [how, coding] :
+       {std::pair{wrapper::gzip, "gzip"}, {wrapper::zlib, "deflate"}, {wrapper::none, "deflate"}}) {
+    const std::string field = std::string("Content-Encoding: ") + coding + "\r\n";
+    raw_server server(
+        {{read_request(), send_bytes(with_length(compress(answer_body, how), "200 OK", field)),
+          read_request(),
+          send_bytes(with_length(compress(R"({"error":{"code":"insufficient_quota"}})", how),
+                                 "429 Too Many Requests", field))}});
+    endpoint_world w(server.url());
+    const attempt_report r = w.call();
+    EXPECT_WHY(r, reason::ok);
+    EXPECT_EQ(r.text, "hello");
+    EXPECT_WHY(w.call(), reason::billing);
+  }
+}
+
+TEST(HttpEndpoint, CompressedAnswersThatCannotBeUndoneAreNamed) {
+  const std::string bomb = compress(std::string(4 << 20, ' '), wrapper::gzip);
+  const std::string cut = compress(answer_body, wrapper::gzip).substr(0, 30);
+  const std::tuple<std::string, const char*, const char*, reason> rows[] = {
+      {bomb, "gzip", "200 OK", reason::response_too_large},
+      {bomb, "gzip", "429 Too Many Requests", reason::rate_limited},
+      {cut, "gzip", "200 OK", reason::malformed_response},
+      {cut, "br", "200 OK", reason::unsupported_encoding},
+      {cut, "br", "503 Unavailable", reason::server_error}};
+  for (const auto& [body, coding, status, why] : rows) {
+    raw_server server({{read_request(),
+                        send_bytes(with_length(
+                            body, status, std::string("Content-Encoding: ") + coding + "\r\n"))}});
+    endpoint_world w(server.url());
+    w.options.keep_bodies = true;
+    const attempt_report r = w.call();
+    EXPECT_WHY(r, why);
+    EXPECT_LT(r.raw_body.size(), 100U);
+  }
+}
+
+TEST(HttpEndpoint, AStreamThatBreaksOffIsTriedAgainWhereverItDoes) {
+  const std::string chunk = R"(data: {"choices":[{"delta":{"content":"hel"}}]})"
+                            "\n\n";
+  const std::string whole =
+      ": hi\n\n" + chunk + R"(data: {"choices":[{"delta":{},"finish_reason":"stop"}]})" + "\n\n";
+  const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+  std::vector<script> scripts;
+  // Up to the bracket that ends its last event.
+  const std::size_t cuts = whole.size() - 2;
+  for (std::size_t n = 1; n < cuts; ++n)
+    scripts.push_back({read_request(), send_bytes(head + whole.substr(0, n)), close_it()});
+  scripts.push_back({read_request(), send_bytes(head + whole), close_it()});
+  raw_server server(scripts);
+  endpoint_world w(server.url());
+  for (std::size_t n = 1; n < cuts; ++n) {
+    const attempt_report r = w.call();
+    const retry::row& row = retry::row_of(r.signal.why);
+    ASSERT_EQ(row.again, retry::once) << n << ' ' << row.name << ' ' << r.detail;
+    ASSERT_EQ(row.kind, retry::outcome_class::transient) << n;
+  }
+  EXPECT_WHY(w.call(), reason::ok);
+}
+
 TEST(HttpEndpoint, AnAnswerToTheEndNeedsTheTlsGoodbye) {
   const identity self = make_identity({});
   const scratch_file ca(self.certificate);
@@ -270,7 +392,7 @@ INSTANTIATE_TEST_SUITE_P(
                    reason::malformed_response, "64 KiB"},
         bad_answer{"NotHttp", "SSH-2.0-OpenSSH_9.2p1\r\n", reason::malformed_response, "not HTTP"},
         bad_answer{"TlsAlert", std::string("\x15\x03\x01\x00\x02\x02\x46", 7),
-                   reason::malformed_response, "say https://"},
+                   reason::method_refused, "say https://"},
         bad_answer{"BadLength", "HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n",
                    reason::malformed_response, "not HTTP"},
         bad_answer{"BadChunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -285,6 +407,15 @@ TEST(HttpEndpoint, TheLargestAllowedAnswerIsTaken) {
   endpoint_world w(server.url());
   w.options.max_response = answer_body.size();
   EXPECT_WHY(w.call(), reason::ok);
+}
+
+TEST(HttpEndpoint, TheKeyGoesAsTheHostWantsIt) {
+  raw_server server({good_answer()});
+  endpoint_world w(server.url());
+  w.options.key_goes = key_header::api_key;
+  EXPECT_WHY(w.call(), reason::ok);
+  EXPECT_THAT(server.requests().at(0), AllOf(HasSubstr("\r\napi-key: sk-test-4711-secret\r\n"),
+                                             Not(HasSubstr("Authorization"))));
 }
 
 // ---- time

@@ -194,7 +194,8 @@ TEST(Tls, AServerThatDoesNotSpeakItIsSaidSo) {
   raw_server plain({{send_bytes("HTTP/1.1 400 Bad Request\r\n\r\n"), wait_closed()}});
   endpoint_world w("https://127.0.0.1:" + std::to_string(plain.port()));
   const attempt_report r = w.call();
-  EXPECT_WHY(r, reason::tls_failure);
+  // It cannot heal, so the run is to end with 78.
+  EXPECT_WHY(r, reason::certificate_refused);
   EXPECT_THAT(r.detail, HasSubstr("say http://"));
 }
 
@@ -225,6 +226,85 @@ TEST(Tls, AbortEndsAHandshake) {
   EXPECT_WHY(r, reason::interrupted);
   EXPECT_FALSE(r.signal.may_have_been_billed);
   server.await_ended(1);
+}
+
+TEST(Tls, AClientCertificateIsShownWhereItIsAskedFor) {
+  const authority ca;
+  const identity good = ca.sign({});
+  const identity me = ca.sign({});
+  const scratch_file certificate(me.certificate);
+  const scratch_file key(me.key);
+  const scratch_file both(me.key + me.certificate);
+  for (const bool old : {false, true}) {
+    raw_server_options options;
+    options.tls = &good;
+    options.tls_1_2_only = old;
+    options.client_ca = &ca.root;
+    for (const bool together : {false, true}) {
+      raw_server server({good_answer()}, options);
+      endpoint_world w(server.url());
+      w.options.ca_file = ca.file->path();
+      w.options.client_cert = together ? both.path() : certificate.path();
+      if (!together) w.options.client_key = key.path();
+      EXPECT_WHY(w.call(), reason::ok);
+    }
+  }
+}
+
+TEST(Tls, AServerThatMissesOrRefusesAClientCertificateIsSaidSo) {
+  const authority ca;
+  const authority other;
+  const identity good = ca.sign({});
+  const identity me = other.sign({});
+  const scratch_file both(me.key + me.certificate);
+  for (const bool old : {false, true}) {
+    for (const bool none : {false, true}) {
+      raw_server_options options;
+      options.tls = &good;
+      options.tls_1_2_only = old;
+      options.client_ca = &ca.root;
+      raw_server server({good_answer()}, options);
+      endpoint_world w(server.url());
+      w.options.ca_file = ca.file->path();
+      if (!none) w.options.client_cert = both.path();
+      const attempt_report r = w.call();
+      EXPECT_WHY(r, reason::certificate_refused);
+      EXPECT_THAT(r.detail, HasSubstr("--client-cert"));
+      EXPECT_THAT(server.received(), Not(HasSubstr(test_key)));
+    }
+  }
+}
+
+TEST(Tls, AClientCertificateThatCannotBeUsedIsNamed) {
+  const identity me = make_identity({});
+  const identity other = make_identity({});
+  const scratch_file certificate(me.certificate);
+  const scratch_file key(me.key);
+  const scratch_file other_key(other.key);
+  const scratch_file no_pem("this is neither\n");
+  struct row {
+    std::string certificate;
+    std::string key;
+    const char* said;
+  };
+  const row rows[] = {{"/nonexistent.pem", key.path(), "--client-cert"},
+                      {no_pem.path(), key.path(), "no certificate in PEM form"},
+                      {certificate.path(), "/nonexistent.pem", "--client-key"},
+                      {certificate.path(), no_pem.path(), "no key in PEM form"},
+                      {certificate.path(), "", "no key in PEM form"},
+                      {certificate.path(), other_key.path(), "another certificate"},
+                      {"", key.path(), "no certificate to go with it"}};
+  for (const row& r : rows) {
+    endpoint_world w("https://127.0.0.1:9");
+    w.options.client_cert = r.certificate;
+    w.options.client_key = r.key;
+    try {
+      w.to();
+      ADD_FAILURE() << r.said;
+    } catch (const std::invalid_argument& e) {
+      EXPECT_THAT(e.what(), HasSubstr(r.said));
+    }
+  }
 }
 
 TEST(Tls, ACaFileThatCannotBeUsedIsNamed) {

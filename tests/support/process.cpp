@@ -74,6 +74,10 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     // Ignored, so that writing fails as it does on a full disk.
     ::signal(SIGXFSZ, SIG_IGN);
   }
+  if (o.most_files) {
+    const rlimit limit{*o.most_files, *o.most_files};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
   if (o.folder.empty() || ::chdir(o.folder.c_str()) == 0) ::execve(argv[0], argv, envp);
   ::_exit(127);
 }

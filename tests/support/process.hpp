@@ -24,6 +24,7 @@ struct process_options {
   bool keep_input_open = false;      ///< no end of file after the input
   /// Files cannot grow beyond so many bytes: a full disk for whoever writes.
   std::optional<std::size_t> largest_file;
+  std::optional<std::size_t> most_files;                       ///< open at once
   std::chrono::milliseconds bound = std::chrono::seconds(60);  ///< killed when it is over
 };
 

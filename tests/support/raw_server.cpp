@@ -27,14 +27,17 @@ struct freed {
 using context_ptr = std::unique_ptr<SSL_CTX, freed<SSL_CTX_free>>;
 using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
 
-context_ptr server_context(const raw_server_options& options) {
+using x509_ptr = std::unique_ptr<X509, freed<X509_free>>;
+
+x509_ptr certificate_of(const identity& who) {
+  const std::unique_ptr<BIO, freed<BIO_free_all>> text(BIO_new_mem_buf(who.certificate.data(), -1));
+  return x509_ptr(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
+}
+
+context_ptr server_context(const raw_server_options& options, const identity& self) {
   context_ptr context(SSL_CTX_new(TLS_server_method()));
-  const std::unique_ptr<BIO, freed<BIO_free_all>> cert_text(
-      BIO_new_mem_buf(options.tls->certificate.data(), -1));
-  const std::unique_ptr<BIO, freed<BIO_free_all>> key_text(
-      BIO_new_mem_buf(options.tls->key.data(), -1));
-  const std::unique_ptr<X509, freed<X509_free>> cert(
-      PEM_read_bio_X509(cert_text.get(), nullptr, nullptr, nullptr));
+  const std::unique_ptr<BIO, freed<BIO_free_all>> key_text(BIO_new_mem_buf(self.key.data(), -1));
+  const x509_ptr cert = certificate_of(self);
   const std::unique_ptr<EVP_PKEY, freed<EVP_PKEY_free>> key(
       PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
   SSL_CTX_use_certificate(context.get(), cert.get());
@@ -43,6 +46,11 @@ context_ptr server_context(const raw_server_options& options) {
     SSL_CTX_set_security_level(context.get(), 0);
     SSL_CTX_set_min_proto_version(context.get(), TLS1_VERSION);
     SSL_CTX_set_max_proto_version(context.get(), TLS1_1_VERSION);
+  }
+  if (options.client_ca != nullptr) {
+    const x509_ptr ca = certificate_of(*options.client_ca);
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), ca.get());
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   }
   if (options.tls_1_2_only) SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
   return context;
@@ -67,14 +75,17 @@ std::optional<std::size_t> whole_request(const std::string& text) {
 // The server's end of one connection, blocking.
 class raw_server::peer {
  public:
-  peer(int socket, const raw_server_options& options) : socket_(socket) {
-    if (options.tls == nullptr) return;
-    context_ = server_context(options);
-    ssl_.reset(SSL_new(context_.get()));
-    SSL_set_fd(ssl_.get(), socket);
-    good_ = SSL_accept(ssl_.get()) == 1;
+  peer(int socket, const raw_server_options& options) : socket_(socket), options_(options) {
+    if (options.tls != nullptr) good_ = start_tls(*options.tls);
   }
   bool good() const { return good_; }
+
+  bool start_tls(const identity& self) {
+    context_ = server_context(options_, self);
+    ssl_.reset(SSL_new(context_.get()));
+    SSL_set_fd(ssl_.get(), socket_);
+    return SSL_accept(ssl_.get()) == 1;
+  }
 
   // Zero at the end, however it came.
   std::size_t read(char* to, std::size_t size) {
@@ -106,6 +117,7 @@ class raw_server::peer {
 
  private:
   int socket_;
+  const raw_server_options& options_;
   context_ptr context_;
   ssl_ptr ssl_;
   bool good_ = true;
@@ -274,6 +286,9 @@ void raw_server::serve(int socket, std::size_t number) {
           --told_;
           break;
         }
+        case action::kind::start_tls:
+          over = options_.tls_later == nullptr || !other->start_tls(*options_.tls_later);
+          break;
         case action::kind::close:
           other->say_goodbye();
           [[fallthrough]];

@@ -25,6 +25,7 @@ struct action {
     drip,          ///< `bytes` again every few milliseconds, until the client has closed
     wait_closed,   ///< until the client has closed
     wait_told,     ///< until go_on()
+    start_tls,     ///< from here on, with the identity of `tls_later`
     close,         ///< in due form: TLS says goodbye first
     cut,           ///< FIN without TLS's goodbye
     reset,         ///< RST
@@ -53,6 +54,9 @@ inline action wait_closed() {
 inline action wait_told() {
   return action{action::kind::wait_told, {}};
 }
+inline action start_tls() {
+  return action{action::kind::start_tls, {}};
+}
 inline action close_it() {
   return action{action::kind::close, {}};
 }
@@ -66,8 +70,10 @@ inline action reset_it() {
 /// How a server is to be reached.
 struct raw_server_options {
   const char* address = "127.0.0.1";
-  const identity* tls = nullptr;  ///< must outlive the server
-  bool old_tls_only = false;      ///< TLS 1.1 at most
+  const identity* tls = nullptr;        ///< must outlive the server
+  const identity* tls_later = nullptr;  ///< of start_tls; must outlive the server
+  const identity* client_ca = nullptr;  ///< asks for a client certificate that this one signed
+  bool old_tls_only = false;            ///< TLS 1.1 at most
   bool tls_1_2_only = false;
   bool accept_only = false;  ///< TLS: takes the connection and says nothing
 };

@@ -305,9 +305,9 @@ TEST(Answer, StreamsAreAssembledWhenTheyAreComplete) {
 
 TEST(Answer, StreamsThatAreNotCompleteAreNoSuccess) {
   const std::pair<std::string_view, reason> rows[] = {
-      {"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n", reason::unexpected_stream},
-      {": nothing\n\n", reason::unexpected_stream},
-      {"data:\n\n", reason::unexpected_stream},
+      {"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n", reason::connection_lost},
+      {": nothing\n\n", reason::connection_lost},
+      {"data:\n\n", reason::connection_lost},
       {"data: {\"choices\":[{\"delta\":{\"con\n\n", reason::malformed_response},
       {"data: [DONE]\n\n", reason::malformed_response},
       {"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
@@ -322,7 +322,7 @@ TEST(Answer, StreamsThatAreNotCompleteAreNoSuccess) {
   };
   for (const auto& [body, expected] : rows)
     EXPECT_EQ(why(200, std::string(body)), expected) << body;
-  EXPECT_EQ(why(200, "x", {{"content-type", "text/event-stream"}}), reason::unexpected_stream);
+  EXPECT_EQ(why(200, "x", {{"content-type", "text/event-stream"}}), reason::connection_lost);
 }
 
 TEST(Answer, AStreamsLastEventNeedsNoBlankLine) {

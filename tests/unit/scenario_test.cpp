@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         mistake{"{", "not valid JSON"}, mistake{"[]", "not a scenario"},
         mistake{R"({"rules": {}})", "not a scenario"},
-        mistake{R"({"rules": [], "seed": 1})", "nothing but 'rules'"},
+        mistake{R"({"rules": [], "seed": 1})", "has no 'seed'"},
         mistake{R"({"rules": [3]})", "rule 1: a rule must be an object"},
         mistake{R"({"rules": [{"nth": 1}]})", "rule 1: there is no 'answer'"},
         mistake{R"({"rules": [{"answer": {}}, {"nth": 0, "answer": {}}]})", "rule 2: 'nth'"},
