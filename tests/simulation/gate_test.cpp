@@ -7,14 +7,15 @@
 
 #include "fixtures/simulation/simulation.hpp"
 #include "retry/random.hpp"
+#include "tests/simulation/seeds.hpp"
 
 namespace sluice::fixtures {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t seeds = 100;
-constexpr std::uint64_t fewer_seeds = 25;
+const std::uint64_t seeds = testing::seed_count(100);
+const std::uint64_t fewer_seeds = testing::seed_count(25);
 constexpr duration window = 60s;
 constexpr std::size_t calls_per_window = 10;
 
