@@ -1,5 +1,5 @@
-// How many seeds a sweep goes through: enough for every day, or what SLUICE_TEST_SEEDS says, for the
-// long test of the same name.
+// How many seeds a sweep goes through: enough for every day, or what SLUICE_TEST_SEEDS says, for
+// the long test of the same name.
 #pragma once
 
 #include <cstdint>
