@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <tuple>
@@ -84,6 +85,9 @@ std::vector<std::string> read_ids(const std::string& path) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (!line.empty()) ids.push_back(line);
   }
+  if (in.bad() || std::filesystem::is_directory(path))
+    throw settings_error(exit_codes::unreadable_input,
+                         "--ids-from " + path + ": cannot be read; name a file");
   return ids;
 }
 
@@ -123,6 +127,8 @@ struct fake_texts {
   unsigned first_429 = 0;
   std::string scenario;
   std::string replay;
+  std::string tls;
+  std::string tls_ca;
   std::uint64_t seed = 1;
 
   void add_to(CLI::App& sub) {
@@ -137,6 +143,10 @@ struct fake_texts {
         ->capture_default_str();
     sub.add_option("--first-429", first_429, "Refuse the first N calls");
     sub.add_option("--scenario", scenario, "JSON file of scripted answers");
+    sub.add_option("--tls", tls,
+                   "Speak TLS: good, or with the fault expired, not_yet_valid, self_signed, "
+                   "wrong_host or old_protocol; else as the scenario says");
+    sub.add_option("--tls-ca", tls_ca, "File to write the certificate of the CA to, for clients");
     sub.add_option("--replay", replay, "Serve the answers that `run --record` kept, and no others");
     sub.add_option("--seed", seed, "Seed of latencies and scenarios")->capture_default_str();
   }
@@ -172,12 +182,25 @@ struct fake_texts {
                            "--latency " + latency + ": the longer time stands first");
     result.first_429 = first_429;
     result.seed = seed;
+    std::string tls_name = tls;
     try {
-      if (!scenario.empty()) result.script = fixtures::load_scenario(scenario, seed);
+      if (!scenario.empty()) {
+        result.script = fixtures::load_scenario(scenario, seed);
+        if (tls.empty()) tls_name = fixtures::scenario_tls(scenario);
+      }
       if (!replay.empty())
         result.recorded = std::make_shared<const fixtures::replay>(fixtures::replay::load(replay));
     } catch (const std::invalid_argument& e) {
       throw settings_error(retry::exit_code::configuration, e.what());
+    }
+    if (!tls_name.empty()) {
+      const auto fault = fixtures::tls_fault_named(tls_name);
+      if (!fault)
+        throw settings_error(exit_codes::usage,
+                             "--tls " + tls_name +
+                                 ": say good, expired, not_yet_valid, self_signed, wrong_host or "
+                                 "old_protocol");
+      result.tls = fixtures::fake_tls{*fault, tls_ca};
     }
     return result;
   }

@@ -8,7 +8,6 @@
 #include <csignal>
 #include <exception>
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -17,6 +16,7 @@
 #include "app/exit_codes.hpp"
 #include "app/gate/use_gate.hpp"
 #include "app/interrupts.hpp"
+#include "app/output_file.hpp"
 #include "app/target.hpp"
 #include "pipeline/documents/reader.hpp"
 #include "pipeline/outcomes/fingerprint.hpp"
@@ -225,6 +225,8 @@ failure failure_of(const std::exception_ptr& e) {
 
 int send(assignment work) {
   std::signal(SIGPIPE, SIG_IGN);
+  // A file at its size limit is then an error like a full disk, and no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   target to = make_target(std::move(work.with));
   const provider::request_template request = make_template(to.with);
 
@@ -308,7 +310,11 @@ int send(assignment work) {
   store.reset();
   if (!broken.text.empty()) shown.trouble(broken.text);
   shown.run_ended(run_id, result, exit, rerun_text(to.with, result), time.now() - began);
-  if (to.with.json) std::cout << pipeline::to_json(pipeline::summarise(to.with.store)) << std::endl;
+  if (to.with.json) {
+    output_file out("");
+    out.write(pipeline::to_json(pipeline::summarise(to.with.store)) + "\n");
+    out.commit();
+  }
   return exit;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -182,7 +183,7 @@ std::span<const option> options() {
 
 option_texts read_config_file(const std::string& path) {
   std::ifstream in(path);
-  if (!in)
+  if (!in || std::filesystem::is_directory(path))
     throw settings_error(configuration, "config file " + path +
                                             ": cannot be read; check the path and its permissions");
   option_texts result;

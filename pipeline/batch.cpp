@@ -7,6 +7,7 @@
 #include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "pipeline/admission/shared_budget.hpp"
 #include "pipeline/documents/jsonl.hpp"
 
 namespace sluice::pipeline {
@@ -250,6 +251,20 @@ asio::awaitable<void> batch::travel(journey& j) {
 // One turn through connection, slot and send. Nothing: admission is closed, or will never admit
 // this.
 asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey& j) {
+  try {
+    co_return co_await take_turn_and_send(j);
+  } catch (const budget_misuse& e) {
+    // The budget's limit or token was changed under a run: its documents are deferred, not dropped.
+    stop_cause cause;
+    cause.why = retry::reason::budget_refused;
+    cause.exit = e.code();
+    cause.detail = e.what();
+    stop(std::move(cause));
+  }
+  co_return std::nullopt;
+}
+
+asio::awaitable<std::optional<provider::attempt_report>> batch::take_turn_and_send(journey& j) {
   const call_cost cost{view_.tokens ? view_.tokens(j.body) : 0};
   const priority rank{!j.retrying, j.order};
   while (true) {

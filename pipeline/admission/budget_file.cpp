@@ -104,10 +104,31 @@ std::string read_boot_id() {
   return text;
 }
 
+// The first bytes of what stands there; empty when nothing does. Throws budget_misuse for what is
+// no file at all, such as a device or a pipe, which must not be replaced by one.
+std::string beginning_of(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {};
+  if (!S_ISREG(info.st_mode))
+    throw budget_misuse("budget " + path + ": this is no regular file; name another");
+  const descriptor in(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  std::array<char, 16> bytes{};
+  const ssize_t n = in ? ::read(in.get(), bytes.data(), bytes.size()) : 0;
+  return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
+}
+
+[[noreturn]] void refuse_foreign(const std::string& path, const std::string& what) {
+  throw budget_misuse("budget " + path + ": " + what +
+                      "; name another path, or move the file away");
+}
+
 class budget_file final : public budget_medium {
  public:
   explicit budget_file(const std::string& path)
       : path_(path), lock_path_(path + ".lock"), boot_id_(read_boot_id()) {
+    // Damage is set aside; what is whole and somebody else's is left where it is.
+    if (beginning_of(path).starts_with("SQLite format 3"))
+      refuse_foreign(path, "this is an SQLite file, perhaps a store");
     const std::string folder = folder_of(path);
     struct statfs info {};
     if (::statfs(folder.c_str(), &info) != 0) fail(path, "its folder cannot be looked at");
@@ -266,6 +287,9 @@ std::optional<std::string> network_file_system(long type) {
 }
 
 void init_budget(const std::string& path, const budget_settings& settings) {
+  const std::string there = beginning_of(path);
+  if (!there.empty() && !there.starts_with("SLUICEBG"))
+    refuse_foreign(path, "a file is there already, and it is no budget");
   budget_file file(path);
   // Whoever makes a budget anew says that nothing was sent, so nobody should be using it.
   if (!file.try_lock())

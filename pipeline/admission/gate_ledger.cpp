@@ -197,7 +197,9 @@ asio::awaitable<void> gate_ledger::ask_for_turns() {
   while (!closed_) {
     const instant now = clock_.now();
     if (!something_to_ask(now)) {
-      const bool keeping = wanted_ && near_ && !hand_;
+      // Only a time still to come is waited for: when there is nothing more to ask, that of the
+      // last answer is over.
+      const bool keeping = wanted_ && near_ && !hand_ && ask_again_at_ > now;
       co_await asker_bell_->wait_until(keeping ? ask_again_at_ : instant::max());
       continue;
     }

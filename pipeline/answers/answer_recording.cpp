@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "pipeline/outcomes/records.hpp"
 
@@ -14,11 +17,27 @@ namespace sluice::pipeline {
 answer_recording::answer_recording(std::string path) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (fd_ < 0) fail("opened", errno);
+  drop_torn_line();
+}
+
+void answer_recording::drop_torn_line() {
   const off_t size = ::lseek(fd_, 0, SEEK_END);
-  char last = '\n';
-  if (size > 0 && ::pread(fd_, &last, 1, size - 1) == 1 && last != '\n' &&
-      ::write(fd_, "\n", 1) != 1)
-    fail("written", errno);
+  if (size <= 0) return;  // new, or nothing that has a size
+  off_t end = size;
+  std::array<char, 4096> piece{};
+  while (end > 0) {
+    const off_t from = std::max<off_t>(0, end - static_cast<off_t>(piece.size()));
+    const ssize_t n = ::pread(fd_, piece.data(), static_cast<std::size_t>(end - from), from);
+    if (n <= 0) fail("read", n < 0 ? errno : EIO);
+    const std::string_view text(piece.data(), static_cast<std::size_t>(n));
+    const auto at = text.rfind('\n');
+    if (at != std::string_view::npos) {
+      end = from + static_cast<off_t>(at) + 1;
+      break;
+    }
+    end = from;
+  }
+  if (end < size && ::ftruncate(fd_, end) != 0) fail("written", errno);
 }
 
 answer_recording::~answer_recording() {
@@ -47,8 +66,8 @@ void answer_recording::add(const recorded_answer& a) {
 
 void answer_recording::fail(const char* doing, int error) const {
   throw storage_failure("--record " + path_ + ": cannot be " + doing + " (" + std::strerror(error) +
-                        "); make room or name another file, then run the same command again to "
-                        "go on: what was answered so far is kept in the store");
+                        "); make room or name another file, then run again. What was answered "
+                        "so far is kept in the store; with --again it is asked and recorded anew");
 }
 
 }  // namespace sluice::pipeline

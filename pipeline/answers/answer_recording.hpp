@@ -8,7 +8,7 @@
 namespace sluice::pipeline {
 
 /// Adds to the file, which only its owner may read: prompts and answers are in it. A last line that
-/// an earlier process left half written is ended first.
+/// an earlier process left half written is taken off first.
 class answer_recording {
  public:
   /// Throws storage_failure that names the file, the cause and the remedy.
@@ -21,6 +21,7 @@ class answer_recording {
   void add(const recorded_answer& a);
 
  private:
+  void drop_torn_line();
   [[noreturn]] void fail(const char* doing, int error) const;
 
   std::string path_;

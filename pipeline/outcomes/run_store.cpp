@@ -1,6 +1,7 @@
 #include "pipeline/outcomes/run_store.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/async_result.hpp>
@@ -47,6 +48,13 @@ void make_file(const std::string& path) {
                           ", or name another --store");
   }
   ::close(fd);
+}
+
+// Tells one file from another that has taken its name; zeros when there is none.
+std::pair<dev_t, ino_t> file_identity(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
 }
 
 // "20261130T061803Z", in UTC: sorts as text does.
@@ -110,6 +118,7 @@ struct run_store::state {
     look_back();
     std::error_code ec;
     folder = fs::current_path(ec).string();
+    identity = file_identity(path);
     writer.emplace(db, [this](std::vector<settled_write> done) { complete(std::move(done)); });
   }
 
@@ -152,6 +161,7 @@ struct run_store::state {
   sqlite::database db;
   std::optional<sqlite::database> reading;
   std::optional<sqlite::statement> prior;
+  std::pair<dev_t, ino_t> identity;
   std::string folder;
   std::int64_t run = 0;  ///< 0: none has begun
   std::optional<group_writer> writer;
@@ -200,6 +210,12 @@ void run_store::finish_run(int exit, const std::string& summary_json) {
   end.bind(3, std::int64_t{exit});
   end.bind(4, std::string_view(summary_json));
   end.run();
+  // What was written to a file without a name is gone with this process.
+  if (file_identity(s.path) != s.identity)
+    throw storage_failure(
+        "store " + s.path +
+        ": it was removed or replaced while the run went on, so its outcomes are "
+        "lost; keep other programs away from it, then run the same command again");
 }
 
 void run_store::attempt(attempt_record r) {

@@ -112,6 +112,32 @@ TEST_F(GateProcess, GoneForGoodNothingIsSent) {
   EXPECT_EQ(stats()["calls"], 0);
 }
 
+TEST_F(GateProcess, GoneInTheMiddleTheJobEndsInTime) {
+  serve(10, 2s);
+  nothing_was_sent();
+  program gate = open_gate();
+  program job = start("job", 30, {"--admission-timeout", "1s"});
+  for (int look = 0; look < 1000 && stats()["calls"].get<int>() < 3; ++look) ::poll(nullptr, 0, 10);
+  gate.kill();
+  EXPECT_EQ(job.exit_code(), 75) << job.output();
+  EXPECT_NE(job.output().find("documents=30"), std::string::npos) << job.output();
+}
+
+TEST_F(GateProcess, AnotherLimitInTheMiddleDefersTheRest) {
+  serve(10, 2s);
+  nothing_was_sent();
+  program gate = open_gate();
+  program job = start("job", 30, {"--limit", limit});
+  for (int look = 0; look < 1000 && stats()["calls"].get<int>() < 3; ++look) ::poll(nullptr, 0, 10);
+  gate.kill();
+  limit = "9/2000ms";
+  gate = open_gate();
+  EXPECT_EQ(job.exit_code(), 78) << job.output();
+  EXPECT_NE(job.output().find("documents=30"), std::string::npos) << job.output();
+  EXPECT_NE(job.output().find("failed=0"), std::string::npos) << job.output();
+  EXPECT_EQ(job.output().find("deferred=0"), std::string::npos) << job.output();
+}
+
 TEST_F(GateProcess, AnotherLimitIsRefusedBeforeAnyCall) {
   serve(10, 1s);
   const program gate = open_gate();

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/certificates.hpp"
+#include "tests/support/endpoint_world.hpp"
 #include "tests/support/fake_requests.hpp"
 #include "tests/support/plain_client.hpp"
 
@@ -318,6 +320,38 @@ TEST(FakeEndpoint, ABrokenScriptIsReportedToTheClient) {
 
 TEST(FakeEndpoint, ALimitOfNothingIsRefused) {
   EXPECT_THROW(fake_endpoint{limited(0)}, std::invalid_argument);
+}
+
+// The provider's own transport is the client: what it makes of each fault is what counts.
+retry::reason met_over_tls(tls_fault fault, bool trusting, std::string* text = nullptr) {
+  const testing::scratch_file ca("");
+  fake_options options;
+  options.limit.reset();
+  options.tls = fake_tls{fault, ca.path()};
+  fake_endpoint endpoint(options);
+  EXPECT_EQ(endpoint.url().substr(0, 8), "https://");
+  testing::endpoint_world w(endpoint.url());
+  if (trusting) w.options.ca_file = ca.path();
+  const auto report = w.call(R"({"model":"m","messages":[{"role":"user","content":"hello"}]})");
+  if (text != nullptr) *text = report.text;
+  return report.signal.why;
+}
+
+TEST(FakeEndpoint, SpeaksTlsToThoseWhoTrustItsCa) {
+  std::string text;
+  EXPECT_EQ(met_over_tls(tls_fault::none, true, &text), retry::reason::ok);
+  EXPECT_NE(text.find("hello"), std::string::npos);
+  EXPECT_EQ(met_over_tls(tls_fault::none, false), retry::reason::certificate_refused);
+}
+
+TEST(FakeEndpoint, EveryFaultOfTlsIsRefusedThoughItsCaIsTrusted) {
+  for (const char* name : {"expired", "not_yet_valid", "self_signed", "wrong_host"}) {
+    const auto fault = tls_fault_named(name);
+    ASSERT_TRUE(fault) << name;
+    EXPECT_EQ(met_over_tls(*fault, true), retry::reason::certificate_refused) << name;
+  }
+  EXPECT_NE(met_over_tls(tls_fault::old_protocol, true), retry::reason::ok);
+  EXPECT_FALSE(tls_fault_named("rusty"));
 }
 
 }  // namespace

@@ -1,27 +1,15 @@
-// Certificates made on the spot, so that none can expire in the repository.
+// Certificates for tests, and files to hand them over in.
 #pragma once
 
-#include <chrono>
 #include <string>
+
+#include "fixtures/certificates.hpp"
 
 namespace sluice::testing {
 
-/// A key and its certificate, both PEM.
-struct identity {
-  std::string certificate;
-  std::string key;
-};
-
-struct certificate_wish {
-  std::string name = "localhost";                          ///< the subject's common name
-  std::string alternative = "DNS:localhost,IP:127.0.0.1";  ///< subjectAltName; empty: none
-  std::chrono::hours from = -std::chrono::hours(24);       ///< relative to now
-  std::chrono::hours until = std::chrono::hours(24);       ///< relative to now
-  bool ca = false;
-};
-
-/// Signed by `issuer`, or by itself when there is none.
-identity make_identity(const certificate_wish& wish, const identity* issuer = nullptr);
+using fixtures::certificate_wish;
+using fixtures::identity;
+using fixtures::make_identity;
 
 /// A file below /tmp that is removed at the end of its life.
 class scratch_file {

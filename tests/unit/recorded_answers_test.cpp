@@ -104,11 +104,17 @@ TEST(AnswerRecording, AddsLinesThatOnlyTheOwnerMayRead) {
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
 }
 
-TEST(AnswerRecording, EndsALineLeftHalfWritten) {
+TEST(AnswerRecording, TakesOffALineLeftHalfWritten) {
   const scratch_folder folder;
-  const std::string path = folder.write("f.jsonl", "{\"id\":\"tor");
-  answer_recording(path).add(sample());
-  EXPECT_EQ(content(path), "{\"id\":\"tor\n" + recorded_answer_line(sample()) + "\n");
+  const std::string whole = recorded_answer_line(sample()) + "\n";
+  for (const std::string& before : {std::string(), whole}) {
+    for (const std::size_t torn : {std::size_t{1}, std::size_t{9}, std::size_t{4095},
+                                   std::size_t{4096}, std::size_t{9000}}) {
+      const std::string path = folder.write("f.jsonl", before + std::string(torn, 'x'));
+      answer_recording(path).add(sample());
+      EXPECT_EQ(content(path), before + whole) << torn;
+    }
+  }
 }
 
 TEST(AnswerRecording, AFullDiskNamesTheFileAndTheRemedy) {
