@@ -84,7 +84,7 @@ response to_http(const gate_response& r, unsigned version, bool keep) {
   out.set(http::field::content_type, r.type);
   out.set(http::field::cache_control, "no-store");
   if (!r.allow.empty()) out.set(http::field::allow, r.allow);
-  if (r.status == 401) out.set(http::field::www_authenticate, "Bearer");
+  for (const auto& [name, value] : r.headers) out.set(name, value);
   out.body() = r.body;
   out.keep_alive(keep);
   out.prepare_payload();
@@ -254,6 +254,12 @@ asio::awaitable<bool> listener::impl::one_request(Stream& stream, session& mine,
     result = refusal_of(ec);
   } else if (const auto refused = check_caller(caller_of(p), options.rules)) {
     result = problem(refused->status, refused->error, refused->message);
+    // A browser asks for a password only when it is offered this scheme.
+    if (refused->status == 401)
+      result.headers.emplace_back("WWW-Authenticate",
+                                  p.get().target() == page_target
+                                      ? R"(Basic realm="sluice gate", charset="UTF-8")"
+                                      : "Bearer");
   } else {
     const bool whole = co_await read_body(stream, buffer, p);
     if (!whole) {
@@ -269,6 +275,8 @@ asio::awaitable<bool> listener::impl::one_request(Stream& stream, session& mine,
     }
   }
   response out = to_http(result, ec ? 11 : p.get().version(), keep);
+  // Its length has been said.
+  if (!ec && p.get().method() == http::verb::head) out.body().clear();
   const bool sent = co_await send(stream, std::move(out));
   if (!sent) {
     answers.unsent(result);

@@ -89,7 +89,10 @@ void gate_keeper::stop() {
 // Whoever is not there to hear of its grant may come back for it while the slot is good.
 void gate_keeper::tell(const turn_news& news) {
   const bool granted = news.what == turn_news::kind::granted;
-  if (granted && !news.repeated) ++counts_.granted;
+  if (granted && !news.repeated) {
+    ++counts_.granted;
+    hour_.call(clock_.now());
+  }
   if (news.what == turn_news::kind::refused) ++counts_.refused;
   const auto it = polls_.find(news.client);
   if (it == polls_.end()) {
@@ -209,7 +212,10 @@ void gate_keeper::untold(std::uint64_t number) {
 
 bool gate_keeper::done(std::uint64_t number, std::uint64_t client, const call_report& how) {
   ++counts_.reported;
-  if (how.status == 429) ++counts_.rate_limited;
+  if (how.status == 429) {
+    ++counts_.rate_limited;
+    hour_.rate_limited(clock_.now());
+  }
   // What holds everybody back must not be forgotten.
   if (how.status == 429 || how.retry_after) urgent_ = true;
   bell_->ring();

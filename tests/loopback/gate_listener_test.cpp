@@ -18,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::plain_client;
+using testing::plain_headers;
 
 constexpr const char* secret = "0123456789abcdef0123456789abcdef";
 
@@ -95,6 +96,39 @@ TEST_F(GateListener, RefusesWhoHasNoToken) {
                       {{"Authorization", std::string("Bearer ") + secret}})
                 .status,
             200);
+}
+
+TEST_F(GateListener, ShowsAPageAndHonoursHead) {
+  open();
+  plain_client c(port);
+  ASSERT_EQ(c.post("/v1/slots", question).status, 200);
+  const auto page = c.get("/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(page.header("content-type"), "text/html; charset=utf-8");
+  EXPECT_EQ(page.header("x-content-type-options"), "nosniff");
+  EXPECT_EQ(page.header("referrer-policy"), "no-referrer");
+  EXPECT_EQ(page.header("content-security-policy").find("default-src 'none';"), 0U);
+  EXPECT_NE(page.body.find("<b id=\"calls\">1</b>"), std::string::npos) << page.body;
+  EXPECT_EQ(c.post("/", "").status, 405);
+  c.send_raw("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const std::string head = c.read_to_end();
+  EXPECT_EQ(head.find("HTTP/1.1 200 "), 0U) << head;
+  EXPECT_NE(head.find("Content-Length: " + std::to_string(page.body.size())), std::string::npos);
+  EXPECT_EQ(head.find("<html"), std::string::npos);
+}
+
+TEST_F(GateListener, ThePageAsksABrowserForTheToken) {
+  listener_options o;
+  o.rules.token = secret;
+  open(o);
+  const auto asked = plain_client(port).get("/");
+  EXPECT_EQ(asked.status, 401);
+  EXPECT_EQ(asked.header("www-authenticate"), R"(Basic realm="sluice gate", charset="UTF-8")");
+  EXPECT_EQ(plain_client(port).get("/metrics").header("www-authenticate"), "Bearer");
+  const plain_headers password{
+      {"Authorization", "Basic eDowMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZg=="}};
+  EXPECT_EQ(plain_client(port).get("/", password).status, 200);
+  EXPECT_EQ(plain_client(port).get("/metrics", password).status, 401);
 }
 
 TEST_F(GateListener, RefusesAnotherHostAndEveryOrigin) {
