@@ -32,8 +32,8 @@ struct poster::core {
       : options(std::move(given)),
         deadlines(std::make_shared<watchdog>(executor)),
         idle(1),
-        dial(executor, options.url, options.ca_file, {}, options.connect_timeout, *deadlines,
-             idle) {
+        dial(executor, options.url, direct, tls_files{options.ca_file, {}, {}}, {},
+             options.connect_timeout, *deadlines, idle) {
     if (std::any_of(options.token.begin(), options.token.end(),
                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }))
       throw std::invalid_argument("the gate's token holds a control character; write it anew");
@@ -52,6 +52,8 @@ struct poster::core {
   }
 
   poster_options options;
+  // A gate stands within one's own network.
+  std::optional<proxy> direct;
   std::shared_ptr<watchdog> deadlines;
   line_pool idle;
   connector dial;
