@@ -23,8 +23,6 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t most_idle = 64;
 constexpr std::size_t longest_name = 200;
-// Told its turn is near, one may come back as often as the turn moves away again.
-constexpr int most_questions = 1000;
 // A connection may turn out closed, or a slot may be over before there is one; not for ever.
 constexpr int most_slots = 3;
 constexpr duration lease_margin = 30s;
@@ -139,6 +137,24 @@ gate_response openai_problem(int status, const std::string& code, const std::str
   return r;
 }
 
+namespace {
+
+gate_response out_of_time(duration most, duration turn_in) {
+  return openai_problem(503, "admission_timeout",
+                        fmt::format("no turn within {:.1f} s: it would be in {:.1f} s",
+                                    to_seconds(most), to_seconds(turn_in)),
+                        false);
+}
+
+gate_response refusal(const pipeline::slot_answer& a) {
+  if (a.error == "no_turn_in_time")
+    return openai_problem(503, "admission_timeout", "no turn in time: " + a.message, false);
+  if (a.status == 422) return openai_problem(400, a.error, "the call " + a.message, false);
+  return openai_problem(503, a.error, a.message, false);
+}
+
+}  // namespace
+
 struct upstream::core {
   core(asio::any_io_executor on, pipeline::clock& time, pipeline::gate_keeper& k,
        upstream_options given)
@@ -164,6 +180,7 @@ struct upstream::core {
     std::unique_ptr<provider::line> on;
     std::uint64_t number = 0;
     std::uint64_t client = 0;
+    instant good_until{};  ///< the slot
     std::optional<gate_response> refused;
 
     turn() = default;
@@ -171,12 +188,12 @@ struct upstream::core {
 
   std::optional<pipeline::turn_request> request_of(const upstream_call& call) const;
   std::string head_of(const upstream_call& call) const;
-  asio::awaitable<turn> take_turn(pipeline::turn_request r, caller_watch& watch);
-  asio::awaitable<turn> connect(const pipeline::turn_request& r);
+  asio::awaitable<turn> take_turn(pipeline::turn_request r, instant give_up, caller_watch& watch);
+  asio::awaitable<void> connect(turn& t);
+  bool full() const;
   asio::awaitable<pipeline::slot_answer> ask(const pipeline::turn_request& r, bool ready,
-                                             caller_watch& watch, std::uint64_t& granted);
+                                             duration poll, caller_watch& watch);
   asio::awaitable<void> leave(const pipeline::turn_request& r);
-  gate_response refusal(const pipeline::slot_answer& a, duration waited) const;
   asio::awaitable<upstream_outcome> pass(const upstream_call& call, caller_watch& watch,
                                          provider::answer_sink& to);
 
@@ -236,83 +253,86 @@ std::string upstream::core::head_of(const upstream_call& call) const {
 }
 
 asio::awaitable<pipeline::slot_answer> upstream::core::ask(const pipeline::turn_request& r,
-                                                           bool ready, caller_watch& watch,
-                                                           std::uint64_t& granted) {
+                                                           bool ready, duration poll,
+                                                           caller_watch& watch) {
   pipeline::slot_question q;
   q.what = r;
   q.what.ready = ready;
-  pipeline::gate_keeper::poll poll(clock);
-  watch.then([&poll] { poll.hang_up(); });
-  if (watch.gone()) poll.hang_up();
-  pipeline::slot_answer answer = co_await keeper.question(q, poll);
+  q.poll = poll;
+  pipeline::gate_keeper::poll asking(clock);
+  watch.then([&asking] { asking.hang_up(); });
+  if (watch.gone()) asking.hang_up();
+  pipeline::slot_answer answer = co_await keeper.question(q, asking);
   watch.then({});
-  granted = poll.granted();
   co_return answer;
 }
 
-// Whoever hangs up leaves the line.
+// Whoever asks and hangs up leaves the line.
 asio::awaitable<void> upstream::core::leave(const pipeline::turn_request& r) {
   pipeline::slot_question q;
   q.what = r;
-  q.what.ready = false;
+  q.what.ready = true;
   pipeline::gate_keeper::poll poll(clock);
   poll.hang_up();
   co_await keeper.question(q, poll);
 }
 
-gate_response upstream::core::refusal(const pipeline::slot_answer& a, duration waited) const {
-  if (a.error == "no_turn_in_time")
-    return openai_problem(503, "admission_timeout",
-                          fmt::format("no turn within the admission timeout (waited {:.1f} s): {}",
-                                      to_seconds(waited), a.message),
-                          false);
-  if (a.status == 422) return openai_problem(400, a.error, "the call " + a.message, false);
-  return openai_problem(503, a.error, a.message, false);
-}
-
-asio::awaitable<upstream::core::turn> upstream::core::connect(const pipeline::turn_request& r) {
-  turn t;
+asio::awaitable<void> upstream::core::connect(turn& t) {
   t.on = idle.take(clock.now());
-  if (t.on) co_return t;
+  if (t.on) co_return;
   provider::line_or_reason opened = co_await dial.open();
-  if (auto* on = std::get_if<std::unique_ptr<provider::line>>(&opened)) {
+  if (auto* on = std::get_if<std::unique_ptr<provider::line>>(&opened))
     t.on = std::move(*on);
-    co_return t;
-  }
-  co_await leave(r);
-  t.refused =
-      openai_problem(502, "upstream_unreachable", std::get<provider::no_line>(opened).cause, true);
-  co_return t;
+  else
+    t.refused = openai_problem(502, "upstream_unreachable",
+                               std::get<provider::no_line>(opened).cause, true);
 }
 
-// Keeps its place, connects when the turn is near, and takes the turn.
+// A turn comes when another call ends, and so does its connection.
+bool upstream::core::full() const {
+  const std::uint32_t most = keeper.line().settings().max_in_flight;
+  return most != 0 && keeper.line().in_flight() >= most;
+}
+
+// Keeps its place, connects when the turn is near, and takes the turn. A batch may be patient with
+// its own calls and with cool-downs; whoever waits here waits for one answer, so for it the timeout
+// is the longest wait, whatever it is for.
 asio::awaitable<upstream::core::turn> upstream::core::take_turn(pipeline::turn_request r,
+                                                                instant give_up,
                                                                 caller_watch& watch) {
-  const instant since = clock.now();
   turn t;
   r.attempt = prefix + std::to_string(++attempts);
-  for (int i = 0; i < most_questions; ++i) {
-    const bool ready = t.on && t.on->alive();
-    if (t.on && !ready) t.on.reset();
-    pipeline::slot_answer a = co_await ask(r, ready, watch, t.number);
-    if (a.status == 202 && !watch.gone()) {
-      if (ready) continue;
-      t = co_await connect(r);
-      if (t.refused) co_return t;
-      continue;
-    }
+  bool ready = false;
+  duration poll{};
+  while (true) {
+    const pipeline::slot_answer a = co_await ask(r, ready, poll, watch);
+    const instant now = clock.now();
     if (a.status == 200) {
       const auto id = pipeline::parse_slot_id(a.slot);
       if (id) std::tie(t.number, t.client) = *id;
+      t.good_until = now + a.use_within;
+      if (t.on && !t.on->alive()) t.on.reset();
+      if (!t.on && !watch.gone()) co_await connect(t);
+      if (t.refused) keeper.done(t.number, t.client, {});
       co_return t;
     }
-    if (t.on) idle.give(std::move(t.on), clock.now());
-    t.refused = refusal(a, clock.now() - since);
-    co_return t;
+    const bool late = a.status == 202 && (now >= give_up || a.turn_in > give_up - now);
+    if (a.status != 202 || late || watch.gone()) {
+      if (t.on) idle.give(std::move(t.on), now);
+      if (late || watch.gone()) co_await leave(r);
+      t.refused = late ? out_of_time(r.max_wait, a.turn_in) : refusal(a);
+      co_return t;
+    }
+    poll = give_up - now;
+    if (ready || a.turn_in > pipeline::gate_line::near_by) continue;
+    ready = true;
+    if (full()) continue;
+    co_await connect(t);
+    if (t.refused) {
+      co_await leave(r);
+      co_return t;
+    }
   }
-  co_await leave(r);
-  t.refused = openai_problem(503, "admission_timeout", "the turn never came", false);
-  co_return t;
 }
 
 asio::awaitable<upstream_outcome> upstream::core::pass(const upstream_call& call,
@@ -333,13 +353,13 @@ asio::awaitable<upstream_outcome> upstream::core::pass(const upstream_call& call
   for (int slots = 1;; ++slots) {
     pipeline::turn_request r = *wanted;
     if (slots > 1) r.max_wait = std::max<duration>(give_up - clock.now(), 0ns);
-    turn t = co_await take_turn(r, watch);
+    turn t = co_await take_turn(r, give_up, watch);
     if (t.refused) {
       out.own = std::move(t.refused);
       co_return out;
     }
     // Everything from here to `done` is bounded, and the slot is reported ended in any case.
-    if (watch.gone() || !t.on || !t.on->alive()) {
+    if (watch.gone() || !t.on || clock.now() > t.good_until) {
       keeper.done(t.number, t.client, {});
       if (!watch.gone() && slots < most_slots) continue;
       out.own = openai_problem(502, "upstream_unreachable", "the connection was lost", true);

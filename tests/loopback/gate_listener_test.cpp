@@ -1,16 +1,9 @@
 // Hostile and clumsy callers at the gate's listener: each gets its refusal, and harms nobody.
 #include <gtest/gtest.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "app/gate/listener.hpp"
-#include "app/gate/state_file.hpp"
-#include "fixtures/simulation/memory_budget.hpp"
-#include "pipeline/real_clock.hpp"
+#include "tests/support/open_gate.hpp"
 #include "tests/support/plain_client.hpp"
 
 namespace sluice::app {
@@ -22,45 +15,7 @@ using testing::plain_headers;
 
 constexpr const char* secret = "0123456789abcdef0123456789abcdef";
 
-// A gate on a thread of its own, its state in memory.
-class GateListener : public ::testing::Test {
- protected:
-  void open(listener_options options = {}, std::vector<pipeline::limit> limits = {}) {
-    options.port = 0;
-    options.rules.hosts = {"localhost", "127.0.0.1"};
-    pipeline::budget_settings settings;
-    settings.limits = std::move(limits);
-    keeper = std::make_unique<pipeline::gate_keeper>(time, pipeline::fresh_budget(settings, "boot"),
-                                                     store);
-    answers = std::make_unique<routes>(time, *keeper);
-    door = std::make_unique<listener>(context, options, *answers);
-    boost::asio::co_spawn(context, keeper->run(), [](std::exception_ptr e) {
-      if (e) std::rethrow_exception(e);
-    });
-    const std::string url = door->url();
-    port = static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));
-    thread = std::thread([this] { context.run(); });
-  }
-  void TearDown() override {
-    if (!thread.joinable()) return;
-    boost::asio::post(context, [this] {
-      keeper->stop();
-      door->stop();
-    });
-    thread.join();
-    EXPECT_EQ(door->connections(), 0U);
-  }
-
-  boost::asio::io_context context{1};
-  pipeline::real_clock time{context.get_executor()};
-  fixtures::memory_medium medium{std::make_shared<fixtures::memory_budget>()};
-  state_file store{context.get_executor(), time, medium};
-  std::unique_ptr<pipeline::gate_keeper> keeper;
-  std::unique_ptr<routes> answers;
-  std::unique_ptr<listener> door;
-  std::thread thread;
-  std::uint16_t port = 0;
-};
+using GateListener = testing::open_gate;
 
 constexpr const char* question = R"({"job":"a","attempt":1})";
 
