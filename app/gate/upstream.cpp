@@ -21,7 +21,7 @@ using boost::beast::iequals;
 using how = provider::relay_result::how;
 using namespace std::chrono_literals;
 
-constexpr std::size_t most_idle = 64;
+constexpr std::size_t most_idle = 256;
 constexpr std::size_t longest_name = 200;
 // A connection may turn out closed, or a slot may be over before there is one; not for ever.
 constexpr int most_slots = 3;

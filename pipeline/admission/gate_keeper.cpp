@@ -49,8 +49,8 @@ asio::awaitable<void> gate_keeper::run() {
     }
     const bool dirty = line_.revision() != written_;
     if (dirty && !unwritten_since_) unwritten_since_ = now;
-    if (dirty && (!granted.empty() || urgent_ || now - *unwritten_since_ >= lazily))
-      co_await write_down();
+    const bool owed = !granted.empty() && line_.bounded();
+    if (dirty && (owed || urgent_ || now - *unwritten_since_ >= lazily)) co_await write_down();
     held_.insert(held_.end(), granted.begin(), granted.end());
     tell_the_held();
     if (stopped_) break;
