@@ -1,20 +1,28 @@
 // What a gate and its clients say to each other: JSON over HTTP. Durations are on the wire, never
 // instants: the two ends share no clock. Pure; used by both ends.
+// clang-format off
 //
-//     POST /v1/slots          {"job": "nightly", "attempt": "7", "cost": 120, "max_wait_ms": 90000,
-//                              "lease_ms": 150000, "poll_ms": 15000, "ready": true,
-//                              "priority": false, "pace": "smooth", "limit": ["10/60s"]}
-//       only job and attempt must be there. cost: tokens, estimated. lease_ms: the call is over by
+//     POST /v1/slots
+//         {"job": "nightly", "attempt": "7", "cost": 120, "max_wait_ms": 90000, "lease_ms": 150000,
+//          "poll_ms": 15000, "ready": true, "priority": false, "pace": "smooth", "limit": ["10/60s"]}
+//       Only job and attempt must be there. cost: tokens, estimated. lease_ms: the call is over by
 //       then, whether or not anybody says so; longer than the caller's own timeout. poll_ms: how
 //       long the answer may be put off; without it, until there is a turn. ready: false keeps the
 //       place only, and is answered when it is time to connect.
 //     200 {"slot": "12-9c..", "use_within_ms": 950, "waited_ms": 6123}
-//     202 {"waiting": true, "turn_in_ms": 6200, "cool_down_ms": 0}       ask again with the same
-//     attempt 409 {"error": "no_turn_in_time", "message": "..", "retry_in_ms": 186000} 409
-//     {"error": "another_limit", "message": "..", "limit": ["10/60s"]} 422 {"error": "too_costly",
-//     "message": ".."} POST /v1/slots/ID/done  {"status": 429, "retry_after_ms": 52000, "tokens":
-//     180}   all optional 200 {"known": true} GET /v1/budget 200 {"limit": ["10/60s"],
-//     "max_in_flight": 8}
+//     202 {"waiting": true, "turn_in_ms": 6200, "cool_down_ms": 0}     ask again, same attempt
+//     409 {"error": "no_turn_in_time", "message": "..", "retry_in_ms": 186000}
+//     409 {"error": "another_limit", "message": "..", "limit": ["10/60s"]}
+//     422 {"error": "too_costly", "message": ".."}
+//
+//     POST /v1/slots/ID/done
+//         {"status": 429, "retry_after_ms": 52000, "tokens": 180}      all optional
+//     200 {"known": true}
+//
+//     GET /v1/budget
+//     200 {"limit": ["10/60s"], "max_in_flight": 8}
+//
+// clang-format on
 #pragma once
 
 #include <cstdint>

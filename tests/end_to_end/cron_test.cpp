@@ -42,10 +42,10 @@ void furnish(desk& d, const fixtures::fake_endpoint& endpoint) {
   std::filesystem::create_symlink(SLUICE_PROGRAM, bin / "sluice");
 }
 
-process_end at_two_in_the_morning(const desk& d) {
-  process_options o = d.prepare({"-c", pasted_command()});
+testing::process_end at_two_in_the_morning(const desk& d) {
+  testing::process_options o = d.prepare({"-c", pasted_command()});
   o.program = "/bin/sh";
-  return run_process(o);
+  return testing::run_process(o);
 }
 
 TEST(Cron, TheLineWorksAsPastedAndSaysNothingWhenAllIsWell) {

@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "app/gate/caller_checks.hpp"
+#include "app/gate/routes.hpp"
 #include "fixtures/fake_service.hpp"
 #include "fixtures/scenario.hpp"
+#include "fixtures/simulation/sim_clock.hpp"
 #include "pipeline/admission/budget_state.hpp"
 #include "pipeline/admission/limit.hpp"
 #include "pipeline/answers/difference.hpp"
@@ -235,10 +238,62 @@ void fake_call(std::string_view input) {
   must(reply.status == 200 || reply.status == 400, "a call is answered or refused");
 }
 
+class no_disk final : public pipeline::gate_store {
+  pipeline::asio::awaitable<void> write(std::string) override { co_return; }
+};
+
+// "METHOD /target\nname: value\n...\n\nbody", from a caller who hangs up when all has been said.
+void gate_call(std::string_view input) {
+  app::gate_request request;
+  request.method = std::string(take_until(input, " "));
+  request.target = std::string(take_until(input, "\n"));
+  const provider::field_list fields = take_fields(input);
+  request.body = std::string(input);
+
+  app::caller who;
+  who.target = request.target;
+  who.host = provider::header_value(fields, "host").value_or("");
+  who.token = provider::header_value(fields, "x-sluice-token").value_or("");
+  who.authorization = provider::header_value(fields, "authorization").value_or("");
+  who.from_a_page = provider::header_value(fields, "origin").has_value();
+  const app::caller_rules rules{std::string(key), {"localhost"}};
+  const bool welcome = !app::check_caller(who, rules);
+  must(!welcome || (app::host_of(who.host) == "localhost" && !who.from_a_page),
+       "only our own name is answered to, and no page");
+
+  boost::asio::io_context context;
+  fixtures::sim_clock time(context);
+  no_disk store;
+  pipeline::budget_settings limits;
+  limits.limits.emplace_back();
+  pipeline::gate_keeper keeper(time, pipeline::fresh_budget(limits, "boot"), store);
+  app::routes routes(time, keeper);
+  app::caller_watch watch;
+  unsigned ended = 0;
+  app::gate_response answer;
+  boost::asio::co_spawn(context, keeper.run(), [&](std::exception_ptr e) {
+    must(!e, "the keeper throws nothing");
+    ++ended;
+  });
+  boost::asio::co_spawn(context, routes.answer(request, watch),
+                        [&](std::exception_ptr e, app::gate_response told) {
+                          must(!e, "an answer throws nothing");
+                          answer = std::move(told);
+                          ++ended;
+                        });
+  context.poll();
+  watch.hung_up();
+  time.run_until([&] { return ended == 1; }, std::chrono::hours(1));
+  must(answer.status >= 200 && answer.status < 600, "an answer has a status");
+  keeper.stop();
+  time.run_until([&] { return ended == 2; }, std::chrono::hours(1));
+}
+
 constexpr std::array all{
-    target{"answer", answer},     target{"hints", hints},       target{"stream", stream},
-    target{"jsonl", jsonl},       target{"scenario", scenario}, target{"budget", budget},
-    target{"settings", settings}, target{"recorded", recorded}, target{"fake_call", fake_call},
+    target{"answer", answer},       target{"hints", hints},       target{"stream", stream},
+    target{"jsonl", jsonl},         target{"scenario", scenario}, target{"budget", budget},
+    target{"settings", settings},   target{"recorded", recorded}, target{"fake_call", fake_call},
+    target{"gate_call", gate_call},
 };
 
 }  // namespace

@@ -7,67 +7,22 @@
 
 #include "fixtures/simulation/simulation.hpp"
 #include "retry/random.hpp"
+#include "tests/simulation/seeds.hpp"
+#include "tests/simulation/sharing_setups.hpp"
 
 namespace sluice::fixtures {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t seeds = 100;
-constexpr std::uint64_t fewer_seeds = 25;
-constexpr duration window = 60s;
-constexpr std::size_t calls_per_window = 10;
+const std::uint64_t seeds = testing::seed_count(100);
+const std::uint64_t fewer_seeds = testing::seed_count(25);
+constexpr duration window = shared_window;
 
-// One to six jobs with one to sixteen workers each, 150 documents in all, or a few more.
 sim_setup at_a_gate(std::uint64_t seed) {
-  retry::random random(seed);
-  sim_setup s;
-  s.seed = seed;
-  s.jobs = 1 + static_cast<unsigned>(seed % 6);
-  s.documents = (150 + s.jobs - 1) / s.jobs;
-  for (unsigned job = 0; job < s.jobs; ++job)
-    s.workers.push_back(static_cast<unsigned>(random.between(1s, 17s) / 1s));
-  s.start_within = 30s;
-  s.server.limit = server_limit{calls_per_window, window, window_kind::rolling, false};
-  s.server.spread = 900ms;
-  s.server.answer_max = 3s;
-  s.options.limits.emplace_back();
+  sim_setup s = crowd(seed);
   s.gate.emplace();
   return s;
-}
-
-bool ever_over(const sim_result& r) {
-  std::vector<duration> at;
-  for (const sim_arrival& a : r.arrivals) at.push_back(a.arrived);
-  std::sort(at.begin(), at.end());
-  for (std::size_t i = calls_per_window; i < at.size(); ++i)
-    if (at[i] - at[i - calls_per_window] < window) return true;
-  return false;
-}
-
-// The sends of each job while all of them were there, within `length` of the last one's start. In
-// burst shape the count begins and ends between two bursts, or it would cut one in two.
-std::map<unsigned, unsigned> shares(const sim_result& r, unsigned jobs, duration length,
-                                    duration inset) {
-  std::map<unsigned, duration> first;
-  std::map<unsigned, duration> last;
-  for (const sim_arrival& a : r.arrivals) {
-    first.try_emplace(a.job, a.sent);
-    last[a.job] = a.sent;
-  }
-  duration from{};
-  duration until = duration::max();
-  for (unsigned job = 0; job < jobs; ++job) {
-    from = std::max(from, first[job]);
-    until = std::min(until, last[job]);
-  }
-  from += inset;
-  until = std::min(until - inset, from + length);
-  std::map<unsigned, unsigned> result;
-  for (unsigned job = 0; job < jobs; ++job) result[job] = 0;
-  for (const sim_arrival& a : r.arrivals)
-    if (a.sent >= from && a.sent < until) ++result[a.job];
-  return result;
 }
 
 TEST(Gate, EveryJobSucceedsWithNoCallRefused) {

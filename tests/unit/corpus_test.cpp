@@ -30,7 +30,7 @@ TEST_P(Corpus, IsReadWithoutHarm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fuzz, Corpus, ::testing::ValuesIn(targets().begin(), targets().end()),
-                         [](const auto& of) { return std::string(of.param.name); });
+                         [](const auto& which) { return std::string(which.param.name); });
 
 }  // namespace
 }  // namespace sluice::fuzz
