@@ -316,6 +316,46 @@ TEST_F(GateUpstream, LargeCallsAndAnswersPassUpToTheLimit) {
   EXPECT_EQ(c.read_response().status, 413);
 }
 
+TEST_F(GateUpstream, VerifiesAnEndpointThatSpeaksTlsBeforeTheKeyIsSent) {
+  certificate_wish wish;
+  wish.name = "a test authority";
+  wish.ca = true;
+  const identity root = make_identity(wish);
+  const identity good = make_identity({}, &root);
+  const scratch_file trusted(root.certificate);
+  raw_server_options encrypted;
+  encrypted.tls = &good;
+  raw_server endpoint(
+      {{read_request(),
+        send_bytes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n"),
+        wait_told(), send_bytes("3\r\ntwo\r\n0\r\n\r\n"), read_request(), send_bytes(ok("{}"))}},
+      encrypted);
+  upstream_options to;
+  to.url = provider::parse_base_url(endpoint.url("localhost"));
+  to.files.ca = trusted.path();
+  open({}, {}, to);
+  plain_client c = client();
+  c.send_raw(request());
+  EXPECT_THAT(c.read_until("one\r\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  endpoint.go_on();
+  EXPECT_EQ(c.read_until("0\r\n\r\n"), "3\r\ntwo\r\n0\r\n\r\n");
+  c.send_raw(request());
+  EXPECT_EQ(c.read_response().body, "{}");
+  EXPECT_EQ(endpoint.connections(), 1U);
+}
+
+TEST_F(GateUpstream, AnEndpointThatCannotBeTrustedNeverSeesTheKey) {
+  const identity stranger = make_identity({});
+  raw_server_options encrypted;
+  encrypted.tls = &stranger;
+  raw_server endpoint({{read_request(), send_bytes(ok("{}"))}}, encrypted);
+  open_to(endpoint.url("localhost"));
+  const auto no = client().post(path, body, {{"Authorization", std::string("Bearer ") + key}});
+  EXPECT_EQ(no.status, 502);
+  EXPECT_THAT(no.body, HasSubstr("TLS handshake with"));
+  EXPECT_THAT(endpoint.received(), Not(HasSubstr("secret")));
+}
+
 TEST_F(GateUpstream, StopsThoughAnAnswerNeverEnds) {
   raw_server endpoint(
       {{read_request(),
