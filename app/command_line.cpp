@@ -229,6 +229,15 @@ struct gate_texts {
     sub.add_option("--allow-host", with.allow_hosts, "Another name the gate is called by; repeats")
         ->allow_extra_args(false)
         ->take_all();
+    auto* const to = sub.add_option("--upstream", with.upstream,
+                                    "Base URL of the endpoint: pass chat completions on to it");
+    sub.add_option("--admission-timeout", with.admission_timeout,
+                   "Give up on a call passed on whose turn would come later than this")
+        ->capture_default_str()
+        ->needs(to);
+    sub.add_option("--proxy", with.proxy, "On the way there: http://HOST:PORT, or none")->needs(to);
+    sub.add_option("--ca-file", with.ca_file, "Certificates to trust there besides the system's")
+        ->needs(to);
   }
 
   gate_command parsed() const {

@@ -1,24 +1,46 @@
 #include "app/gate/caller_checks.hpp"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 
 namespace sluice::app {
 namespace {
 
-constexpr std::string_view scheme = "bearer ";
+constexpr std::string_view bearer = "bearer ";
+constexpr std::string_view basic = "basic ";
+constexpr std::size_t most_coded = 8192;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-std::string_view bearer_of(std::string_view authorization) {
+std::string_view credentials(std::string_view authorization, std::string_view scheme) {
   if (authorization.size() <= scheme.size()) return {};
   if (!std::equal(scheme.begin(), scheme.end(), authorization.begin(),
                   [](char a, char b) { return a == lower(b); }))
     return {};
   return authorization.substr(scheme.size());
+}
+
+// The password of RFC 7617, whatever the user's name; empty when there is none.
+std::string password_of(std::string_view authorization) {
+  std::string_view coded = credentials(authorization, basic);
+  if (coded.size() % 4 != 0 || coded.size() > most_coded) return {};
+  std::string plain(coded.size() / 4 * 3, '\0');
+  const int n = EVP_DecodeBlock(
+      reinterpret_cast<unsigned char*>(plain.data()),        // NOLINT(*-reinterpret-cast)
+      reinterpret_cast<const unsigned char*>(coded.data()),  // NOLINT(*-reinterpret-cast)
+      static_cast<int>(coded.size()));
+  if (n < 0) return {};
+  // OpenSSL counts the padding as bytes.
+  while (coded.ends_with('=') && !plain.empty()) {
+    plain.pop_back();
+    coded.remove_suffix(1);
+  }
+  const auto colon = plain.find(':');
+  return colon == std::string::npos ? std::string() : plain.substr(colon + 1);
 }
 
 }  // namespace
@@ -52,7 +74,9 @@ std::optional<turned_away> check_caller(const caller& who, const caller_rules& r
   if (same_secret(who.token, rules.token)) return std::nullopt;
   // Where Authorization may hold the provider's key, it is none of ours.
   const bool ours = !who.target.starts_with("/v1/chat/");
-  if (ours && same_secret(bearer_of(who.authorization), rules.token)) return std::nullopt;
+  if (ours && same_secret(credentials(who.authorization, bearer), rules.token)) return std::nullopt;
+  if (who.target == page_target && same_secret(password_of(who.authorization), rules.token))
+    return std::nullopt;
   return turned_away{401, "token_refused", "the gate's token is missing or wrong"};
 }
 

@@ -18,6 +18,9 @@ struct caller {
   bool from_a_page = false;        ///< has an Origin field, whatever it says
 };
 
+/// The status page, which a browser asks for: there the token may be a Basic password.
+constexpr std::string_view page_target = "/";
+
 struct caller_rules {
   std::string token;               ///< empty: none is asked for
   std::vector<std::string> hosts;  ///< names and addresses that are ours, lower case, without port

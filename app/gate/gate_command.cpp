@@ -7,6 +7,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 
 #include "app/exit_codes.hpp"
@@ -76,6 +77,37 @@ pipeline::gate_wish wish_of(const gate_command& what) {
   return wish;
 }
 
+std::optional<upstream_options> upstream_of(const gate_command& what) {
+  if (what.upstream.empty()) return std::nullopt;
+  upstream_options o;
+  const char* option = "--upstream: ";
+  try {
+    o.url = provider::parse_base_url(what.upstream);
+    option = "--proxy: ";
+    o.via = provider::proxy_for(o.url, what.proxy, [](const char* name) {
+      const char* value = std::getenv(name);
+      return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+    });
+    option = "--admission-timeout: ";
+    o.admission_timeout = pipeline::parse_duration_option(what.admission_timeout);
+  } catch (const std::invalid_argument& e) {
+    throw settings_error(configuration, option + std::string(e.what()));
+  }
+  o.files.ca = what.ca_file;
+  return o;
+}
+
+std::unique_ptr<upstream> make_upstream(asio::io_context& context, pipeline::clock& time,
+                                        pipeline::gate_keeper& keeper,
+                                        const std::optional<upstream_options>& how) {
+  if (!how) return nullptr;
+  try {
+    return std::make_unique<upstream>(context.get_executor(), time, keeper, *how);
+  } catch (const std::invalid_argument& e) {
+    throw settings_error(configuration, e.what());
+  }
+}
+
 }  // namespace
 
 int serve_gate(const gate_command& what) {
@@ -83,6 +115,7 @@ int serve_gate(const gate_command& what) {
   raise_descriptors();
   const listener_options how = options_of(what);
   const pipeline::gate_wish wish = wish_of(what);
+  const std::optional<upstream_options> passing = upstream_of(what);
   const auto medium = pipeline::open_budget_file(what.state);
   if (!medium->try_lock())
     throw pipeline::store_error(retry::exit_code::come_back_later,
@@ -94,11 +127,13 @@ int serve_gate(const gate_command& what) {
   state_file store(context.get_executor(), time, *medium);
   pipeline::gate_keeper keeper(time, load_gate_state(*medium, wish, time.now()), store);
   routes answers(time, keeper);
-  listener door(context, how, answers);
+  const std::unique_ptr<upstream> calls = make_upstream(context, time, keeper, passing);
+  listener door(context, how, answers, calls.get());
   asio::signal_set signals(context, SIGINT, SIGTERM);
   const auto close = [&] {
     keeper.stop();
     door.stop();
+    if (calls) calls->stop();
     boost::system::error_code ignored;
     signals.cancel(ignored);
   };

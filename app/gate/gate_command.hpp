@@ -18,6 +18,10 @@ struct gate_command {
   std::string tls_cert;
   std::string tls_key;
   std::vector<std::string> allow_hosts;
+  std::string upstream;  ///< base URL of the endpoint that calls are passed on to; empty: none are
+  std::string admission_timeout = "90s";
+  std::string proxy;    ///< on the way to it, as --proxy
+  std::string ca_file;  ///< PEM certificates to trust there besides the system's
 };
 
 /// Serves until SIGTERM or SIGINT: prints `listening on URL` first, returns 0. Throws

@@ -1,5 +1,6 @@
 #include "app/gate/listener.hpp"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -84,12 +85,123 @@ response to_http(const gate_response& r, unsigned version, bool keep) {
   out.set(http::field::content_type, r.type);
   out.set(http::field::cache_control, "no-store");
   if (!r.allow.empty()) out.set(http::field::allow, r.allow);
-  if (r.status == 401) out.set(http::field::www_authenticate, "Bearer");
+  for (const auto& [name, value] : r.headers) out.set(name, value);
   out.body() = r.body;
   out.keep_alive(keep);
   out.prepare_payload();
   return out;
 }
+
+provider::header_fields fields_of(const parser& p) {
+  provider::header_fields fields;
+  for (const auto& f : p.get()) fields.emplace_back(f.name_string(), f.value());
+  return fields;
+}
+
+// Notices that the caller hangs up while it waits for an answer. A caller that says more has no
+// more patience than one that goes, over TLS: there it may be its goodbye.
+class hang_up_watch {
+ public:
+  hang_up_watch(tcp::socket& socket, bool encrypted)
+      : socket_(socket), shared_(std::make_shared<state>()) {
+    socket.async_wait(tcp::socket::wait_read,
+                      [=, s = shared_, descriptor = socket.native_handle()](error_code ec) {
+                        if (s->over || ec == asio::error::operation_aborted) return;
+                        if (ec || encrypted || closed_by_peer(descriptor)) s->watch.hung_up();
+                      });
+  }
+  ~hang_up_watch() {
+    shared_->over = true;
+    error_code ignored;
+    socket_.cancel(ignored);
+  }
+  hang_up_watch(const hang_up_watch&) = delete;
+  hang_up_watch& operator=(const hang_up_watch&) = delete;
+  caller_watch& watch() { return shared_->watch; }
+
+ private:
+  struct state {
+    caller_watch watch;
+    bool over = false;
+  };
+  tcp::socket& socket_;
+  std::shared_ptr<state> shared_;
+};
+
+// Writes an endpoint's answer to the caller's connection, each piece as soon as it is there.
+template <class Stream>
+class answer_writer final : public provider::answer_sink {
+ public:
+  answer_writer(Stream& to, unsigned version, bool keep)
+      : to_(to), chunks_(version >= 11), keep_(keep) {}
+
+  asio::awaitable<bool> pass(const provider::relay_head* head, std::string_view body,
+                             bool last) override {
+    std::string out;
+    if (head != nullptr) begin(*head, out);
+    if (chunked_ && !body.empty()) {
+      out += fmt::format("{:x}\r\n", body.size());
+      out.append(body).append("\r\n");
+    } else {
+      out += body;
+    }
+    if (chunked_ && last) out += "0\r\n\r\n";
+    begun_ = true;
+    if (out.empty()) co_return true;
+    beast::get_lowest_layer(to_).expires_after(write_time);
+    const auto [ec, size] = co_await asio::async_write(to_, asio::buffer(out), token);
+    beast::get_lowest_layer(to_).expires_never();
+    broken_ = broken_ || ec;
+    co_return !broken_;
+  }
+  bool gone() const override { return broken_; }
+  bool begun() const { return begun_; }
+  /// Another request may follow.
+  bool keep() const { return keep_ && !broken_; }
+
+ private:
+  void begin(const provider::relay_head& head, std::string& out) {
+    out = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
+    bool length_said = false;
+    for (const auto& [name, value] : head.fields) {
+      length_said = length_said || beast::iequals(name, "content-length");
+      out.append(name).append(": ").append(value).append("\r\n");
+    }
+    const bool bodiless = head.status == 204 || head.status == 304;
+    if (!bodiless && !length_said) {
+      if (head.length) {
+        out += fmt::format("Content-Length: {}\r\n", *head.length);
+      } else if (chunks_) {
+        chunked_ = true;
+        out += "Transfer-Encoding: chunked\r\n";
+      } else {
+        keep_ = false;
+      }
+    }
+    if (!keep_) out += "Connection: close\r\n";
+    out += "\r\n";
+  }
+
+  Stream& to_;
+  bool chunks_;
+  bool keep_;
+  bool chunked_ = false;
+  bool begun_ = false;
+  bool broken_ = false;
+};
+
+// So many bytes of a body are in memory.
+class held_bytes {
+ public:
+  held_bytes(std::size_t& total, std::size_t mine) : total_(total), mine_(mine) { total_ += mine_; }
+  ~held_bytes() { total_ -= mine_; }
+  held_bytes(const held_bytes&) = delete;
+  held_bytes& operator=(const held_bytes&) = delete;
+
+ private:
+  std::size_t& total_;
+  std::size_t mine_;
+};
 
 gate_response refusal_of(const error_code& ec) {
   if (ec == http::error::body_limit)
@@ -109,8 +221,13 @@ bool answerable(const error_code& ec) {
 }  // namespace
 
 struct listener::impl {
-  impl(asio::io_context& in, listener_options given, routes& to)
-      : context(in), options(std::move(given)), answers(to), acceptor(in), pause(in) {
+  impl(asio::io_context& in, listener_options given, routes& to, upstream* calls_to)
+      : context(in),
+        options(std::move(given)),
+        answers(to),
+        calls(calls_to),
+        acceptor(in),
+        pause(in) {
     if (!options.tls_cert.empty()) set_up_tls();
     open();
     asio::co_spawn(context, accept(), [](std::exception_ptr e) {
@@ -129,7 +246,12 @@ struct listener::impl {
   asio::awaitable<bool> one_request(Stream& stream, session& mine, beast::flat_buffer& buffer,
                                     bool first);
   template <class Stream>
-  asio::awaitable<bool> read_body(Stream& stream, beast::flat_buffer& buffer, parser& p);
+  asio::awaitable<bool> pass_on(Stream& stream, beast::flat_buffer& buffer, parser& p);
+  template <class Stream>
+  asio::awaitable<bool> finish(Stream& stream, gate_response result, const parser* p, bool keep);
+  template <class Stream>
+  asio::awaitable<bool> read_body(Stream& stream, beast::flat_buffer& buffer, parser& p,
+                                  std::chrono::nanoseconds within);
   template <class Stream>
   asio::awaitable<gate_response> answer(Stream& stream, const gate_request& request);
   template <class Stream>
@@ -140,6 +262,8 @@ struct listener::impl {
   asio::io_context& context;
   listener_options options;
   routes& answers;
+  upstream* calls;
+  std::size_t held = 0;
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   tcp::endpoint local;
@@ -242,33 +366,51 @@ asio::awaitable<bool> listener::impl::one_request(Stream& stream, session& mine,
   auto& lowest = beast::get_lowest_layer(stream);
   parser p;
   p.header_limit(most_header);
-  p.body_limit(most_body);
+  // What the body may have is known when the header is.
+  p.body_limit(most_call_body);
   lowest.expires_after(first ? options.header_time : options.idle_time);
   mine.answering = false;
   auto [ec, size] = co_await http::async_read_header(stream, buffer, p, token);
   mine.answering = true;
-  gate_response result;
-  bool keep = false;
-  if (ec) {
-    if (!answerable(ec)) co_return false;
-    result = refusal_of(ec);
-  } else if (const auto refused = check_caller(caller_of(p), options.rules)) {
-    result = problem(refused->status, refused->error, refused->message);
-  } else {
-    const bool whole = co_await read_body(stream, buffer, p);
-    if (!whole) {
-      result = problem(413, "body_too_large", "bodies have at most 4096 bytes here");
-      if (!p.is_header_done() || !lowest.socket().is_open()) co_return false;
-    } else {
-      gate_request request;
-      request.method = p.get().method_string();
-      request.target = p.get().target();
-      request.body = std::move(p.get().body());
-      result = co_await answer(stream, request);
-      keep = p.get().keep_alive() && !stopped && request.method != "HEAD";
-    }
+  if (ec && !answerable(ec)) co_return false;
+  if (ec) co_return co_await finish(stream, refusal_of(ec), nullptr, false);
+  const bool call = calls != nullptr && is_completions(p.get().target());
+  if (const auto refused = check_caller(caller_of(p), options.rules)) {
+    gate_response no =
+        call ? openai_problem(refused->status, refused->error, refused->message, false)
+             : problem(refused->status, refused->error, refused->message);
+    // A browser asks for a password only when it is offered this scheme.
+    if (refused->status == 401)
+      no.headers.emplace_back("WWW-Authenticate",
+                              p.get().target() == page_target
+                                  ? R"(Basic realm="sluice gate", charset="UTF-8")"
+                                  : "Bearer");
+    co_return co_await finish(stream, std::move(no), &p, false);
   }
-  response out = to_http(result, ec ? 11 : p.get().version(), keep);
+  if (call) co_return co_await pass_on(stream, buffer, p);
+  const bool too_large = p.content_length() && *p.content_length() > most_body;
+  p.body_limit(most_body);
+  const bool whole = !too_large && co_await read_body(stream, buffer, p, options.body_time);
+  if (!whole && !lowest.socket().is_open()) co_return false;
+  if (!whole)
+    co_return co_await finish(
+        stream, problem(413, "body_too_large", "bodies have at most 4096 bytes here"), &p, false);
+  gate_request request;
+  request.method = p.get().method_string();
+  request.target = p.get().target();
+  request.body = std::move(p.get().body());
+  gate_response result = co_await answer(stream, request);
+  const bool keep = p.get().keep_alive() && !stopped && request.method != "HEAD";
+  co_return co_await finish(stream, std::move(result), &p, keep);
+}
+
+// Returns whether another request may follow.
+template <class Stream>
+asio::awaitable<bool> listener::impl::finish(Stream& stream, gate_response result, const parser* p,
+                                             bool keep) {
+  response out = to_http(result, p == nullptr ? 11 : p->get().version(), keep);
+  // Its length has been said.
+  if (p != nullptr && p->get().method() == http::verb::head) out.body().clear();
   const bool sent = co_await send(stream, std::move(out));
   if (!sent) {
     answers.unsent(result);
@@ -278,11 +420,58 @@ asio::awaitable<bool> listener::impl::one_request(Stream& stream, session& mine,
   co_return keep;
 }
 
+// The body is read before a turn is asked for: a slot must be used at once, and a caller that hangs
+// up is noticed only when nothing of it is left to read.
+template <class Stream>
+asio::awaitable<bool> listener::impl::pass_on(Stream& stream, beast::flat_buffer& buffer,
+                                              parser& p) {
+  auto& lowest = beast::get_lowest_layer(stream);
+  if (p.get().method() != http::verb::post) {
+    gate_response no = openai_problem(405, "method_refused", "only POST is passed on", false);
+    no.allow = "POST";
+    co_return co_await finish(stream, std::move(no), &p, false);
+  }
+  const std::size_t size =
+      p.content_length() ? static_cast<std::size_t>(*p.content_length()) : most_call_body;
+  if (held + size > options.most_held)
+    co_return co_await finish(
+        stream, openai_problem(503, "too_much_waiting", "too many large calls are waiting", true),
+        &p, false);
+  const held_bytes mine(held, size);
+  const bool whole = co_await read_body(stream, buffer, p, options.call_body_time);
+  if (!whole && !lowest.socket().is_open()) co_return false;
+  if (!whole)
+    co_return co_await finish(
+        stream, openai_problem(413, "body_too_large", "calls have at most 16 MiB here", false), &p,
+        false);
+  upstream_call call;
+  call.target = p.get().target();
+  call.fields = fields_of(p);
+  call.body = std::move(p.get().body());
+  error_code unknown;
+  call.client = lowest.socket().remote_endpoint(unknown).address().to_string();
+  lowest.expires_never();
+  const bool keep = p.get().keep_alive() && !stopped;
+  answer_writer<Stream> writer(stream, p.get().version(), keep);
+  upstream_outcome result;
+  {
+    hang_up_watch hung_up(lowest.socket(), tls.has_value());
+    result = co_await calls->pass(call, hung_up.watch(), writer);
+    if (hung_up.watch().gone()) co_return false;
+  }
+  if (result.own && !writer.begun())
+    co_return co_await finish(stream, std::move(*result.own), &p, keep);
+  // An answer that broke off must not look whole.
+  if (!result.whole) lowest.socket().close(unknown);
+  if (result.whole && !writer.keep()) co_await linger(stream);
+  co_return result.whole&& writer.keep();
+}
+
 template <class Stream>
 asio::awaitable<bool> listener::impl::read_body(Stream& stream, beast::flat_buffer& buffer,
-                                                parser& p) {
+                                                parser& p, std::chrono::nanoseconds within) {
   auto& lowest = beast::get_lowest_layer(stream);
-  lowest.expires_after(options.body_time);
+  lowest.expires_after(within);
   if (!p.is_done() && beast::iequals(p.get()[http::field::expect], "100-continue")) {
     static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     const auto [error, n] = co_await asio::async_write(stream, asio::buffer(go_on), token);
@@ -294,27 +483,12 @@ asio::awaitable<bool> listener::impl::read_body(Stream& stream, beast::flat_buff
   co_return !ec;
 }
 
-// While the answer is waited for, an end of the connection is the caller hanging up. A caller that
-// says more has no more patience than one that goes, over TLS: there it may be its goodbye.
 template <class Stream>
 asio::awaitable<gate_response> listener::impl::answer(Stream& stream, const gate_request& request) {
   auto& lowest = beast::get_lowest_layer(stream);
   lowest.expires_never();
-  struct shared_watch {
-    caller_watch watch;
-    bool over = false;
-  };
-  const auto shared = std::make_shared<shared_watch>();
-  const int descriptor = lowest.socket().native_handle();
-  const bool encrypted = tls.has_value();
-  lowest.socket().async_wait(tcp::socket::wait_read, [=](error_code ec) {
-    if (shared->over || ec == asio::error::operation_aborted) return;
-    if (ec || encrypted || closed_by_peer(descriptor)) shared->watch.hung_up();
-  });
-  gate_response result = co_await answers.answer(request, shared->watch);
-  shared->over = true;
-  error_code ignored;
-  lowest.socket().cancel(ignored);
+  hang_up_watch hung_up(lowest.socket(), tls.has_value());
+  gate_response result = co_await answers.answer(request, hung_up.watch());
   co_return result;
 }
 
@@ -342,8 +516,9 @@ asio::awaitable<void> listener::impl::linger(Stream& stream) {
   }
 }
 
-listener::listener(asio::io_context& context, listener_options options, routes& to)
-    : impl_(std::make_unique<impl>(context, std::move(options), to)) {}
+listener::listener(asio::io_context& context, listener_options options, routes& to,
+                   upstream* calls_to)
+    : impl_(std::make_unique<impl>(context, std::move(options), to, calls_to)) {}
 
 listener::~listener() = default;
 

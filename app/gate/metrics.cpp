@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "app/gate/figures.hpp"
+
 namespace sluice::app {
 namespace {
 
@@ -30,18 +32,14 @@ void one(std::string& to, const char* name, const char* type, const char* help, 
 }
 
 void budget(std::string& to, const pipeline::gate_line& line, instant now) {
-  const pipeline::ring_state record = line.record().save();
   const auto& limits = line.settings().limits;
   head(to, "sluice_gate_limit", "gauge", "What a limit allows in its window.");
   for (const auto& l : limits)
     to += fmt::format("sluice_gate_limit{{limit=\"{}\"}} {}\n", to_string(l), l.amount);
   head(to, "sluice_gate_used", "gauge", "What of it is used in the window up to now.");
-  for (std::size_t i = 0; i < limits.size(); ++i) {
-    std::int64_t used = 0;
-    for (const auto& e : record.tracks[i].entries)
-      if (e.at + limits[i].window + record.tracks[i].guard > now) used += e.cost;
-    to += fmt::format("sluice_gate_used{{limit=\"{}\"}} {}\n", to_string(limits[i]), used);
-  }
+  const std::vector<std::int64_t> used = used_now(line, now);
+  for (std::size_t i = 0; i < limits.size(); ++i)
+    to += fmt::format("sluice_gate_used{{limit=\"{}\"}} {}\n", to_string(limits[i]), used[i]);
 }
 
 void lateness(std::string& to, const pipeline::gate_counts& counts) {

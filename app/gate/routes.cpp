@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/gate/figures.hpp"
 #include "app/gate/metrics.hpp"
+#include "app/gate/page.hpp"
 
 namespace sluice::app {
 namespace {
@@ -27,7 +29,8 @@ gate_response problem(int status, const std::string& error, const std::string& m
 
 asio::awaitable<gate_response> routes::answer(const gate_request& request, caller_watch& watch) {
   const std::string_view target = request.target;
-  const bool get = request.method == "GET";
+  // What HEAD asks for differs from GET in the body alone, which the listener leaves out.
+  const bool get = request.method == "GET" || request.method == "HEAD";
   const bool post = request.method == "POST";
   if (target == slots_path) {
     if (!post) co_return only("POST");
@@ -39,18 +42,22 @@ asio::awaitable<gate_response> routes::answer(const gate_request& request, calle
     if (target.size() > from + done_end.size())
       co_return done(request, target.substr(from, target.size() - from - done_end.size()));
   }
+  if (target == "/") {
+    if (!get) co_return only("GET, HEAD");
+    co_return page();
+  }
   if (target == "/v1/budget") {
-    if (!get) co_return only("GET");
+    if (!get) co_return only("GET, HEAD");
     co_return gate_response(200, to_json(keeper_.line().settings()));
   }
   if (target == "/healthz") {
-    if (!get) co_return only("GET");
+    if (!get) co_return only("GET, HEAD");
     gate_response r(keeper_.stopped() ? 503 : 200, keeper_.stopped() ? "closing\n" : "ok\n");
     r.type = "text/plain; charset=utf-8";
     co_return r;
   }
   if (target == "/metrics") {
-    if (!get) co_return only("GET");
+    if (!get) co_return only("GET, HEAD");
     gate_response r(200, metrics_text(keeper_, clock_.now()));
     r.type = "text/plain; version=0.0.4; charset=utf-8";
     co_return r;
@@ -71,6 +78,15 @@ asio::awaitable<gate_response> routes::slots(const gate_request& request, caller
   gate_response r(answer.status, to_json(answer));
   r.granted = poll.granted();
   co_return r;
+}
+
+gate_response routes::page() const {
+  gate_response r(200, status_page(figures_of(keeper_, clock_.now())));
+  r.type = "text/html; charset=utf-8";
+  r.headers = {{"Content-Security-Policy", page_policy()},
+               {"X-Content-Type-Options", "nosniff"},
+               {"Referrer-Policy", "no-referrer"}};
+  return r;
 }
 
 gate_response routes::done(const gate_request& request, std::string_view id) {

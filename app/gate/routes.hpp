@@ -5,6 +5,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "pipeline/admission/gate_keeper.hpp"
 
@@ -21,7 +23,8 @@ struct gate_request {
 struct gate_response {
   int status = 200;
   std::string type = "application/json";
-  std::string allow;  ///< with 405
+  std::string allow;                                         ///< with 405
+  std::vector<std::pair<std::string, std::string>> headers;  ///< more of them
   std::string body;
   std::uint64_t granted = 0;  ///< the slot it tells of, if any
 
@@ -58,6 +61,7 @@ class routes {
 
  private:
   asio::awaitable<gate_response> slots(const gate_request& request, caller_watch& watch);
+  gate_response page() const;
   gate_response done(const gate_request& request, std::string_view id);
 
   pipeline::clock& clock_;

@@ -49,8 +49,8 @@ asio::awaitable<void> gate_keeper::run() {
     }
     const bool dirty = line_.revision() != written_;
     if (dirty && !unwritten_since_) unwritten_since_ = now;
-    if (dirty && (!granted.empty() || urgent_ || now - *unwritten_since_ >= lazily))
-      co_await write_down();
+    const bool owed = !granted.empty() && line_.bounded();
+    if (dirty && (owed || urgent_ || now - *unwritten_since_ >= lazily)) co_await write_down();
     held_.insert(held_.end(), granted.begin(), granted.end());
     tell_the_held();
     if (stopped_) break;
@@ -89,7 +89,10 @@ void gate_keeper::stop() {
 // Whoever is not there to hear of its grant may come back for it while the slot is good.
 void gate_keeper::tell(const turn_news& news) {
   const bool granted = news.what == turn_news::kind::granted;
-  if (granted && !news.repeated) ++counts_.granted;
+  if (granted && !news.repeated) {
+    ++counts_.granted;
+    hour_.call(clock_.now());
+  }
   if (news.what == turn_news::kind::refused) ++counts_.refused;
   const auto it = polls_.find(news.client);
   if (it == polls_.end()) {
@@ -209,7 +212,10 @@ void gate_keeper::untold(std::uint64_t number) {
 
 bool gate_keeper::done(std::uint64_t number, std::uint64_t client, const call_report& how) {
   ++counts_.reported;
-  if (how.status == 429) ++counts_.rate_limited;
+  if (how.status == 429) {
+    ++counts_.rate_limited;
+    hour_.rate_limited(clock_.now());
+  }
   // What holds everybody back must not be forgotten.
   if (how.status == 429 || how.retry_after) urgent_ = true;
   bell_->ring();

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pipeline/admission/gate_hour.hpp"
 #include "pipeline/admission/gate_protocol.hpp"
 #include "pipeline/admission/shared_budget.hpp"
 #include "pipeline/clock.hpp"
@@ -84,6 +85,7 @@ class gate_keeper {
 
   const gate_line& line() const { return line_; }
   const gate_counts& counts() const { return counts_; }
+  const gate_hour& hour() const { return hour_; }
   bool stopped() const { return stopped_; }
 
  private:
@@ -106,6 +108,7 @@ class gate_keeper {
   bool urgent_ = true;               ///< to be written at once
   std::optional<instant> unwritten_since_;
   gate_counts counts_;
+  gate_hour hour_;
   bool stopped_ = false;
 };
 

@@ -92,6 +92,10 @@ class gate_line {
 
   const ring& record() const { return ring_; }
   const budget_settings& settings() const { return state_.settings; }
+  /// Whether anything bounds the calls: else a grant forgotten is no grant too many.
+  bool bounded() const {
+    return !state_.settings.limits.empty() || state_.settings.max_in_flight != 0;
+  }
   std::size_t waiting() const { return waiters_.size(); }
   std::size_t in_flight() const { return under_way_.size(); }
   /// A slot must be used within this after its grant.

@@ -1,16 +1,9 @@
 // Hostile and clumsy callers at the gate's listener: each gets its refusal, and harms nobody.
 #include <gtest/gtest.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "app/gate/listener.hpp"
-#include "app/gate/state_file.hpp"
-#include "fixtures/simulation/memory_budget.hpp"
-#include "pipeline/real_clock.hpp"
+#include "tests/support/open_gate.hpp"
 #include "tests/support/plain_client.hpp"
 
 namespace sluice::app {
@@ -18,48 +11,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::plain_client;
+using testing::plain_headers;
 
 constexpr const char* secret = "0123456789abcdef0123456789abcdef";
 
-// A gate on a thread of its own, its state in memory.
-class GateListener : public ::testing::Test {
- protected:
-  void open(listener_options options = {}, std::vector<pipeline::limit> limits = {}) {
-    options.port = 0;
-    options.rules.hosts = {"localhost", "127.0.0.1"};
-    pipeline::budget_settings settings;
-    settings.limits = std::move(limits);
-    keeper = std::make_unique<pipeline::gate_keeper>(time, pipeline::fresh_budget(settings, "boot"),
-                                                     store);
-    answers = std::make_unique<routes>(time, *keeper);
-    door = std::make_unique<listener>(context, options, *answers);
-    boost::asio::co_spawn(context, keeper->run(), [](std::exception_ptr e) {
-      if (e) std::rethrow_exception(e);
-    });
-    const std::string url = door->url();
-    port = static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));
-    thread = std::thread([this] { context.run(); });
-  }
-  void TearDown() override {
-    if (!thread.joinable()) return;
-    boost::asio::post(context, [this] {
-      keeper->stop();
-      door->stop();
-    });
-    thread.join();
-    EXPECT_EQ(door->connections(), 0U);
-  }
-
-  boost::asio::io_context context{1};
-  pipeline::real_clock time{context.get_executor()};
-  fixtures::memory_medium medium{std::make_shared<fixtures::memory_budget>()};
-  state_file store{context.get_executor(), time, medium};
-  std::unique_ptr<pipeline::gate_keeper> keeper;
-  std::unique_ptr<routes> answers;
-  std::unique_ptr<listener> door;
-  std::thread thread;
-  std::uint16_t port = 0;
-};
+using GateListener = testing::open_gate;
 
 constexpr const char* question = R"({"job":"a","attempt":1})";
 
@@ -95,6 +51,39 @@ TEST_F(GateListener, RefusesWhoHasNoToken) {
                       {{"Authorization", std::string("Bearer ") + secret}})
                 .status,
             200);
+}
+
+TEST_F(GateListener, ShowsAPageAndHonoursHead) {
+  open();
+  plain_client c(port);
+  ASSERT_EQ(c.post("/v1/slots", question).status, 200);
+  const auto page = c.get("/");
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(page.header("content-type"), "text/html; charset=utf-8");
+  EXPECT_EQ(page.header("x-content-type-options"), "nosniff");
+  EXPECT_EQ(page.header("referrer-policy"), "no-referrer");
+  EXPECT_EQ(page.header("content-security-policy").find("default-src 'none';"), 0U);
+  EXPECT_NE(page.body.find("<b id=\"calls\">1</b>"), std::string::npos) << page.body;
+  EXPECT_EQ(c.post("/", "").status, 405);
+  c.send_raw("HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const std::string head = c.read_to_end();
+  EXPECT_EQ(head.find("HTTP/1.1 200 "), 0U) << head;
+  EXPECT_NE(head.find("Content-Length: " + std::to_string(page.body.size())), std::string::npos);
+  EXPECT_EQ(head.find("<html"), std::string::npos);
+}
+
+TEST_F(GateListener, ThePageAsksABrowserForTheToken) {
+  listener_options o;
+  o.rules.token = secret;
+  open(o);
+  const auto asked = plain_client(port).get("/");
+  EXPECT_EQ(asked.status, 401);
+  EXPECT_EQ(asked.header("www-authenticate"), R"(Basic realm="sluice gate", charset="UTF-8")");
+  EXPECT_EQ(plain_client(port).get("/metrics").header("www-authenticate"), "Bearer");
+  const plain_headers password{
+      {"Authorization", "Basic eDowMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZg=="}};
+  EXPECT_EQ(plain_client(port).get("/", password).status, 200);
+  EXPECT_EQ(plain_client(port).get("/metrics", password).status, 401);
 }
 
 TEST_F(GateListener, RefusesAnotherHostAndEveryOrigin) {

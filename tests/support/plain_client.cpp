@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -106,6 +107,14 @@ plain_response plain_client::read_response() {
   response.body = std::move(parser.get().body());
   impl_->closed = !response.keep_alive;
   return response;
+}
+
+std::string plain_client::read_until(const std::string& text) {
+  std::string all;
+  impl_->run([&](auto done) {
+    asio::async_read_until(*impl_->stream, asio::dynamic_buffer(all), text, done);
+  });
+  return all;
 }
 
 std::string plain_client::read_to_end() {

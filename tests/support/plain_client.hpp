@@ -42,6 +42,8 @@ class plain_client {
   void send_raw(const std::string& bytes);
   /// Reads one answer, to a request that was sent by send_raw.
   plain_response read_response();
+  /// What comes until this text has come, that included.
+  std::string read_until(const std::string& text);
   /// Everything that comes until the server closes; a reset ends it too.
   std::string read_to_end();
   /// Closes the connection at once.
