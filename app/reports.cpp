@@ -20,10 +20,8 @@ std::string percent(double share) {
 }
 
 // The runs that a status speaks of, added up.
-pipeline::run_usage usage_of(const status_command& what, const std::string& run) {
-  std::vector<pipeline::run_usage> runs = pipeline::usage_since(what.with.store, wall_time());
-  if (what.run) std::erase_if(runs, [&](const auto& u) { return u.run != run; });
-  return pipeline::total(runs);
+pipeline::run_usage usage_of(const status_command& what) {
+  return pipeline::total(pipeline::usage_since(what.with.store, wall_time(), what.run));
 }
 
 std::string_view in_words(pipeline::advice a) {
@@ -99,7 +97,7 @@ int status(const status_command& what) {
   }
   const pipeline::summary s = pipeline::summarise(what.with.store, what.run);
   out.write(what.with.json ? pipeline::to_json(s) + "\n"
-                           : in_words(s, usage_of(what, s.run), what.with.store));
+                           : in_words(s, usage_of(what), what.with.store));
   out.commit();
   return exit_codes::success;
 }

@@ -158,8 +158,8 @@ asio::awaitable<void> batch::handle(source_item item) {
     if (finished_before(j.inputs, prior)) {
       // An answer that is there already is compared without asking for it again.
       if (options_.expected && prior->outcome == retry::outcome::succeeded) {
-        if (auto difference = options_.expected->differs(j.doc.id, prior->text)) {
-          j.last.text = prior->text;
+        j.last.text = history_->answer(j.doc.id);
+        if (auto difference = options_.expected->differs(j.doc.id, j.last.text)) {
           co_await end_mismatched(j, std::move(*difference));
           co_return;
         }
@@ -187,7 +187,17 @@ asio::awaitable<void> batch::travel(journey& j) {
     const priority mine{!j.retrying, j.order};
     permit held = co_await permits_.acquire(mine);
     std::optional<provider::attempt_report> report;
-    if (held && !stopping()) report = co_await one_call(j);
+    try {
+      if (held && !stopping()) report = co_await one_call(j);
+    } catch (const budget_misuse& e) {
+      // The budget's limit or token was changed under a run: its documents are deferred, not
+      // dropped.
+      stop_cause cause;
+      cause.why = retry::reason::budget_refused;
+      cause.exit = e.code();
+      cause.detail = e.what();
+      stop(std::move(cause));
+    }
     if (!report) {
       j.waited += clock_.now() - queued_at;
       if (result_.stopped) {
@@ -251,20 +261,6 @@ asio::awaitable<void> batch::travel(journey& j) {
 // One turn through connection, slot and send. Nothing: admission is closed, or will never admit
 // this.
 asio::awaitable<std::optional<provider::attempt_report>> batch::one_call(journey& j) {
-  try {
-    co_return co_await take_turn_and_send(j);
-  } catch (const budget_misuse& e) {
-    // The budget's limit or token was changed under a run: its documents are deferred, not dropped.
-    stop_cause cause;
-    cause.why = retry::reason::budget_refused;
-    cause.exit = e.code();
-    cause.detail = e.what();
-    stop(std::move(cause));
-  }
-  co_return std::nullopt;
-}
-
-asio::awaitable<std::optional<provider::attempt_report>> batch::take_turn_and_send(journey& j) {
   const call_cost cost{view_.tokens ? view_.tokens(j.body) : 0};
   const priority rank{!j.retrying, j.order};
   while (true) {

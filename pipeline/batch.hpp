@@ -108,7 +108,6 @@ class batch {
   asio::awaitable<void> handle(source_item item);
   asio::awaitable<void> travel(journey& j);
   asio::awaitable<std::optional<provider::attempt_report>> one_call(journey& j);
-  asio::awaitable<std::optional<provider::attempt_report>> take_turn_and_send(journey& j);
   asio::awaitable<void> end(journey& j, retry::outcome how, retry::reason why,
                             retry::outcome_class kind);
   asio::awaitable<void> end_mismatched(journey& j, std::string difference);

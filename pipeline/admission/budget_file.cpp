@@ -288,7 +288,7 @@ std::optional<std::string> network_file_system(long type) {
 
 void init_budget(const std::string& path, const budget_settings& settings) {
   const std::string there = beginning_of(path);
-  if (!there.empty() && !there.starts_with("SLUICEBG"))
+  if (!there.empty() && !begins_like_budget(there))
     refuse_foreign(path, "a file is there already, and it is no budget");
   budget_file file(path);
   // Whoever makes a budget anew says that nothing was sent, so nobody should be using it.

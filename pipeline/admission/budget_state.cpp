@@ -226,6 +226,10 @@ std::string serialise(const budget_state& state) {
   return std::move(bytes);
 }
 
+bool begins_like_budget(std::string_view bytes) {
+  return bytes.starts_with(magic);
+}
+
 std::variant<budget_state, unusable> parse_budget(std::string_view bytes) {
   if (bytes.empty()) return unusable{"is empty"};
   scanner header(bytes.substr(std::min(bytes.size(), magic.size())));

@@ -94,6 +94,9 @@ std::string in_words(const std::vector<limit>& limits);
 /// The file's bytes.
 std::string serialise(const budget_state& state);
 
+/// Whether bytes begin as those of a budget do, whole or not.
+bool begins_like_budget(std::string_view bytes);
+
 /// Why bytes are no budget, in a few words.
 struct unusable {
   std::string why;

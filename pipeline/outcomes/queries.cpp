@@ -79,7 +79,7 @@ void add_elapsed(store_view& v, summary& into) {
       "SELECT sum(max(0, coalesce(ended_ms, "
       "  (SELECT max(ended_ms) FROM outcomes WHERE run = runs.number), started_ms) - started_ms)) "
       "FROM runs WHERE " +
-      (v.whole() ? std::string("1") : "number = " + std::to_string(v.run())));
+      v.of_runs());
   if (s.step()) into.elapsed = std::chrono::milliseconds(s.integer(0));
 }
 

@@ -67,7 +67,6 @@ struct prior_outcome {
   retry::outcome_class kind = retry::outcome_class::none;
   retry::reason why = retry::reason::ok;
   fingerprint inputs{};
-  std::string text;  ///< the answer
 };
 
 /// Something is wrong with the store; carries the exit code it calls for. The message names the
@@ -104,6 +103,8 @@ class history {
   virtual ~history() = default;
   /// The latest outcome of that document, from runs before this one.
   virtual std::optional<prior_outcome> find(std::string_view document_id) = 0;
+  /// The text of the answer of that outcome; empty when there is none.
+  virtual std::string answer(std::string_view document_id) = 0;
 };
 
 }  // namespace sluice::pipeline

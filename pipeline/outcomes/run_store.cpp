@@ -126,10 +126,20 @@ struct run_store::state {
   void look_back() {
     if (prior || db.number("SELECT EXISTS (SELECT 1 FROM outcomes)") == 0) return;
     reading.emplace(path, sqlite::access::read);
-    prior.emplace(*reading,
-                  "SELECT o.outcome, o.class, o.reason, o.inputs, o.text FROM documents d "
-                  "JOIN outcomes o ON o.document = d.number "
-                  "WHERE d.id = ?1 AND o.run < ?2 ORDER BY o.run DESC LIMIT 1");
+    const std::string latest =
+        " FROM documents d JOIN outcomes o ON o.document = d.number "
+        "WHERE d.id = ?1 AND o.run < ?2 ORDER BY o.run DESC LIMIT 1";
+    prior.emplace(*reading, ("SELECT o.outcome, o.class, o.reason, o.inputs" + latest).c_str());
+    // Texts may be long, and few ask for them.
+    prior_text.emplace(*reading, ("SELECT o.text" + latest).c_str());
+  }
+
+  // Whether there is a row of an earlier run.
+  bool step_to_latest(sqlite::statement& query, std::string_view document_id) const {
+    query.bind(1, document_id);
+    // Before begin_run, everything is of an earlier run.
+    query.bind(2, run == 0 ? INT64_MAX : run);
+    return query.step();
   }
 
   sqlite::database open() {
@@ -161,6 +171,7 @@ struct run_store::state {
   sqlite::database db;
   std::optional<sqlite::database> reading;
   std::optional<sqlite::statement> prior;
+  std::optional<sqlite::statement> prior_text;
   std::pair<dev_t, ino_t> identity;
   std::string folder;
   std::int64_t run = 0;  ///< 0: none has begun
@@ -235,14 +246,19 @@ asio::awaitable<void> run_store::outcome(outcome_record r) {
       asio::use_awaitable, std::move(r));
 }
 
+std::string run_store::answer(std::string_view document_id) {
+  state& s = *state_;
+  if (!s.prior_text) return {};
+  const sqlite::reset_after guard(*s.prior_text);
+  if (!s.step_to_latest(*s.prior_text, document_id)) return {};
+  return std::string(s.prior_text->text(0));
+}
+
 std::optional<prior_outcome> run_store::find(std::string_view document_id) {
   state& s = *state_;
   if (!s.prior) return std::nullopt;
   const sqlite::reset_after guard(*s.prior);
-  s.prior->bind(1, document_id);
-  // Before begin_run, everything is of an earlier run.
-  s.prior->bind(2, s.run == 0 ? INT64_MAX : s.run);
-  if (!s.prior->step()) return std::nullopt;
+  if (!s.step_to_latest(*s.prior, document_id)) return std::nullopt;
   const auto how = retry::outcome_named(s.prior->text(0));
   const auto kind = retry::outcome_class_named(s.prior->text(1));
   const auto why = retry::reason_named(s.prior->text(2));
@@ -255,7 +271,6 @@ std::optional<prior_outcome> run_store::find(std::string_view document_id) {
   found.kind = *kind;
   found.why = *why;
   std::copy(inputs.begin(), inputs.end(), found.inputs.begin());
-  found.text = s.prior->text(4);
   return found;
 }
 

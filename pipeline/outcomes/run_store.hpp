@@ -61,6 +61,7 @@ class run_store final : public recorder, public history {
   void attempt(attempt_record r) override;
   asio::awaitable<void> outcome(outcome_record r) override;
   std::optional<prior_outcome> find(std::string_view document_id) override;
+  std::string answer(std::string_view document_id) override;
 
  private:
   struct state;

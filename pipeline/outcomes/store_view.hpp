@@ -25,6 +25,8 @@ class store_view {
   /// latest. Of a line that could not be used, none, once a later run has found a document there:
   /// it has been mended.
   std::string counted() const;
+  /// SQL that holds for the runs that count, in a query of the table runs.
+  std::string of_runs() const { return whole_ ? "1" : "number = " + std::to_string(run_); }
   /// SQL that holds for the attempts that count.
   std::string of_run() const { return whole_ ? "1" : "run = " + std::to_string(run_); }
 

@@ -68,15 +68,17 @@ run_usage total(const std::vector<run_usage>& runs) {
   return all;
 }
 
-std::vector<run_usage> usage_since(const std::string& path, wall_time since) {
-  store_view v(path, std::nullopt);
+std::vector<run_usage> usage_since(const std::string& path, wall_time since,
+                                   const std::optional<std::string>& run) {
+  store_view v(path, run);
   const std::int64_t from = since.time_since_epoch().count();
   // A run that was killed lasted until the last thing known of it.
   sqlite::statement runs = v.prepare(
       "SELECT number, id, model, started_ms, last_ms, "
       "  (SELECT sum(waited_ns) FROM outcomes WHERE run = number) FROM "
       "  (SELECT *, coalesce(ended_ms, (SELECT max(ended_ms) FROM outcomes WHERE run = number), "
-      "   started_ms) AS last_ms FROM runs) WHERE last_ms >= ?1 ORDER BY number");
+      "   started_ms) AS last_ms FROM runs) WHERE last_ms >= ?1 AND " +
+      v.of_runs() + " ORDER BY number");
   runs.bind(1, from);
   std::vector<run_usage> result;
   std::map<std::int64_t, std::size_t> places;
@@ -92,17 +94,17 @@ std::vector<run_usage> usage_since(const std::string& path, wall_time since) {
     result.push_back(std::move(u));
   }
   sqlite::statement calls = v.prepare(
-      "SELECT run, sent_ms, total_ns, http_status FROM attempts WHERE sent_ms >= ?1 "
-      "ORDER BY run, sent_ms");
+      "SELECT run, sent_ms, total_ns, http_status FROM attempts WHERE sent_ms >= ?1 AND " +
+      v.of_run() + " ORDER BY run, sent_ms");
   calls.bind(1, from);
   std::int64_t current = -1;
   call_line line;
   while (calls.step()) {
-    const std::int64_t run = calls.integer(0);
-    const auto place = places.find(run);
+    const std::int64_t number = calls.integer(0);
+    const auto place = places.find(number);
     if (place == places.end()) continue;
-    if (run != current) line = call_line();
-    current = run;
+    if (number != current) line = call_line();
+    current = number;
     line.sent(std::chrono::milliseconds(calls.integer(1)), calls.time(2), calls.integer(3) == 429,
               result[place->second]);
   }

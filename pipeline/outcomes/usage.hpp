@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +32,10 @@ struct run_usage {
 /// Adds up; `run` and `model` stay empty.
 run_usage total(const std::vector<run_usage>& runs);
 
-/// The runs of a store that were going on since then, oldest first. Throws as queries.hpp says.
-std::vector<run_usage> usage_since(const std::string& path, wall_time since);
+/// The runs of a store that were going on since then, oldest first; of a named run that one alone.
+/// Throws as queries.hpp says.
+std::vector<run_usage> usage_since(const std::string& path, wall_time since,
+                                   const std::optional<std::string>& run = std::nullopt);
 
 /// What to change about the settings.
 enum class advice {

@@ -80,6 +80,10 @@ TEST_F(Usage, OnlyRunsOfTheTimeAskedAboutCount) {
   EXPECT_EQ(sum.calls, 3U);
   EXPECT_EQ(sum.elapsed, duration(20s));
   EXPECT_TRUE(usage_since(path, clock.wall + 1h).empty());
+  const auto named = usage_since(path, wall_time(), late[0].run);
+  ASSERT_EQ(named.size(), 1U);
+  EXPECT_EQ(named[0].run, late[0].run);
+  EXPECT_EQ(named[0].calls, 2U);
 }
 
 TEST_F(Usage, AKilledRunLastedUntilTheLastThingKnownOfIt) {
