@@ -142,15 +142,14 @@ asio::awaitable<std::optional<no_line>> connector::shake_hands(line& on) {
       on.handshaking = steady::now() - start;
       co_return std::nullopt;
     }
-    if (r.ended != io_result::what::want_read && r.ended != io_result::what::want_write) {
+    if (!waits(r.ended)) {
       const tls_refusal why = on.tls->refusal(r);
       co_return end_failure(
           why.lasting ? retry::reason::certificate_refused : retry::reason::tls_failure, step,
           why.cause);
     }
-    const auto kind =
-        r.ended == io_result::what::want_write ? tcp::socket::wait_write : tcp::socket::wait_read;
-    const auto [error] = co_await on.socket.async_wait(kind, asio::as_tuple(asio::use_awaitable));
+    const auto [error] =
+        co_await on.socket.async_wait(awaited(r.ended), asio::as_tuple(asio::use_awaitable));
     if (watched.expired())
       co_return end_failure(retry::reason::tls_failure, step,
                             "no answer within " + seconds_text(timeout_));
@@ -173,9 +172,8 @@ asio::awaitable<std::optional<no_line>> connector::ask_for_tunnel(line& on) {
   while (true) {
     const io_result::what wanted = talk.go_on(on);
     if (wanted == io_result::what::done) break;
-    const auto kind =
-        wanted == io_result::what::want_write ? tcp::socket::wait_write : tcp::socket::wait_read;
-    const auto [error] = co_await on.socket.async_wait(kind, asio::as_tuple(asio::use_awaitable));
+    const auto [error] =
+        co_await on.socket.async_wait(awaited(wanted), asio::as_tuple(asio::use_awaitable));
     if (watched.expired())
       co_return failure(retry::reason::connect_failure, step,
                         "no answer within " + seconds_text(timeout_));

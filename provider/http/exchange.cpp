@@ -5,7 +5,8 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http/basic_parser.hpp>
-#include <cstring>
+
+#include "provider/http/answer_bounds.hpp"
 
 namespace sluice::provider {
 namespace {
@@ -14,10 +15,6 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using how = exchange_result::how;
 
-constexpr std::uint32_t header_limit = 64U << 10U;
-constexpr std::size_t read_size = std::size_t{16} << 10U;
-// A real server sends one or two; a flood of them is no answer.
-constexpr int most_interim_answers = 16;
 // A TLS alert record, in answer to plain HTTP.
 constexpr std::string_view tls_alert = "\x15\x03";
 constexpr std::size_t most_reserved = std::size_t{256} << 10U;
@@ -27,7 +24,7 @@ class answer_parser final : public http::basic_parser<false> {
  public:
   explicit answer_parser(std::size_t max_body) {
     eager(true);
-    header_limit(provider::header_limit);
+    header_limit(most_answer_header);
     body_limit(max_body);
   }
   http_answer& answer() { return answer_; }
@@ -65,17 +62,6 @@ class answer_parser final : public http::basic_parser<false> {
   http_answer answer_;
   bool header_over_ = false;
 };
-
-std::string why_ended(const io_result& r) {
-  switch (r.ended) {
-    case io_result::what::closed:
-      return "closed by the server";
-    case io_result::what::truncated:
-      return "cut without a TLS goodbye";
-    default:
-      return r.error != 0 ? std::strerror(r.error) : "TLS error";
-  }
-}
 
 std::string why_malformed(const error_code& error, std::string_view start) {
   if (error == http::error::header_limit) return "the header of the answer is over 64 KiB";
@@ -139,7 +125,7 @@ class conversation {
     }
     // Beast's own limit is for what piles up, which leaves out the lines already taken in.
     const std::size_t taken = parser_->is_header_done() ? 0 : header_taken_;
-    if (taken + in.size() > header_limit) {
+    if (taken + in.size() > most_answer_header) {
       out.ended = how::malformed;
       out.cause = why_malformed(http::error::header_limit, {});
       return true;
@@ -220,9 +206,8 @@ class conversation {
 // One wait for the socket. False: it was ended from outside, and `out` says how.
 asio::awaitable<bool> ready(line& on, watchdog::watch& watched, io_result::what wanted,
                             steady::time_point end, exchange_result& out) {
-  const auto kind = wanted == io_result::what::want_write ? asio::ip::tcp::socket::wait_write
-                                                          : asio::ip::tcp::socket::wait_read;
-  const auto [error] = co_await on.socket.async_wait(kind, asio::as_tuple(asio::use_awaitable));
+  const auto [error] =
+      co_await on.socket.async_wait(awaited(wanted), asio::as_tuple(asio::use_awaitable));
   if (watched.expired()) {
     out.ended = steady::now() >= end ? how::timed_out : how::idled_out;
     co_return false;
@@ -274,7 +259,7 @@ asio::awaitable<exchange_result> exchange(line& on, watchdog& deadlines,
   // Nothing can have come yet, so the first thing is to wait.
   io_result r{write_failure ? io_result::what::done : io_result::what::want_read, 0, 0};
   while (true) {
-    if (r.ended == io_result::what::want_read || r.ended == io_result::what::want_write) {
+    if (waits(r.ended)) {
       if (write_failure) {
         talk.end_of_stream(*write_failure, out);
         co_return out;
@@ -287,7 +272,7 @@ asio::awaitable<exchange_result> exchange(line& on, watchdog& deadlines,
     }
     const auto space = on.in.prepare(read_size);
     r = on.read(space.data(), space.size());
-    if (r.ended == io_result::what::want_read || r.ended == io_result::what::want_write) continue;
+    if (waits(r.ended)) continue;
     if (r.ended != io_result::what::done) {
       talk.end_of_stream(r, out);
       co_return out;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 namespace sluice::provider {
 namespace {
@@ -22,6 +23,26 @@ io_result of_system_call(ssize_t n, io_result::what would_block) {
 }
 
 }  // namespace
+
+bool waits(io_result::what ended) {
+  return ended == io_result::what::want_read || ended == io_result::what::want_write;
+}
+
+asio::ip::tcp::socket::wait_type awaited(io_result::what ended) {
+  return ended == io_result::what::want_write ? asio::ip::tcp::socket::wait_write
+                                              : asio::ip::tcp::socket::wait_read;
+}
+
+std::string why_ended(const io_result& r) {
+  switch (r.ended) {
+    case io_result::what::closed:
+      return "closed by the server";
+    case io_result::what::truncated:
+      return "cut without a TLS goodbye";
+    default:
+      return r.error != 0 ? std::strerror(r.error) : "TLS error";
+  }
+}
 
 line::~line() {
   if (tls && socket.is_open()) tls->goodbye();

@@ -16,6 +16,13 @@
 
 namespace sluice::provider {
 
+/// Whether the step is to be taken again when the socket is ready for it.
+bool waits(io_result::what ended);
+/// What the socket is then to be ready for.
+asio::ip::tcp::socket::wait_type awaited(io_result::what ended);
+/// How a connection ended, for people.
+std::string why_ended(const io_result& r);
+
 /// An open connection. Used by one call at a time.
 class line {
  public:

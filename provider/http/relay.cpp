@@ -7,7 +7,8 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/rfc7230.hpp>
-#include <cstring>
+
+#include "provider/http/answer_bounds.hpp"
 
 namespace sluice::provider {
 namespace {
@@ -17,16 +18,12 @@ using boost::beast::iequals;
 using boost::system::error_code;
 using how = relay_result::how;
 
-constexpr std::uint32_t header_limit = 64U << 10U;
-constexpr std::size_t read_size = std::size_t{16} << 10U;
-constexpr int most_interim_answers = 16;
-
 // Keeps the head, and of the body only what has not been passed on.
 class passing_parser final : public http::basic_parser<false> {
  public:
   passing_parser() {
     eager(true);
-    header_limit(provider::header_limit);
+    header_limit(most_answer_header);
     body_limit(boost::none);
   }
   relay_head head;
@@ -63,16 +60,6 @@ class passing_parser final : public http::basic_parser<false> {
   bool header_over_ = false;
 };
 
-std::string why_ended(const io_result& r) {
-  if (r.ended == io_result::what::closed) return "closed by the server";
-  if (r.ended == io_result::what::truncated) return "cut without a TLS goodbye";
-  return r.error != 0 ? std::strerror(r.error) : "TLS error";
-}
-
-bool wants(const io_result& r) {
-  return r.ended == io_result::what::want_read || r.ended == io_result::what::want_write;
-}
-
 // One relay between its waits.
 class passage {
  public:
@@ -94,7 +81,7 @@ class passage {
       if (r.ended == io_result::what::done) {
         sent += r.bytes;
         alive();
-      } else if (wants(r)) {
+      } else if (waits(r.ended)) {
         const bool go_on = co_await ready(r);
         if (!go_on) co_return std::nullopt;
       } else {
@@ -110,7 +97,7 @@ class passage {
     // before it has read all.
     io_result r{write_failure ? io_result::what::done : io_result::what::want_read, 0, 0};
     while (!over_) {
-      if (wants(r)) {
+      if (waits(r.ended)) {
         if (write_failure) {
           end(how::lost, why_ended(*write_failure));
           break;
@@ -120,7 +107,7 @@ class passage {
       }
       const auto space = line_.in.prepare(read_size);
       r = line_.read(space.data(), space.size());
-      if (wants(r)) continue;
+      if (waits(r.ended)) continue;
       if (r.ended == io_result::what::done) {
         out.received += r.bytes;
         line_.in.commit(r.bytes);
@@ -153,10 +140,8 @@ class passage {
       end(how::gone);
       co_return false;
     }
-    const auto kind = r.ended == io_result::what::want_write ? asio::ip::tcp::socket::wait_write
-                                                             : asio::ip::tcp::socket::wait_read;
     const auto [error] =
-        co_await line_.socket.async_wait(kind, asio::as_tuple(asio::use_awaitable));
+        co_await line_.socket.async_wait(awaited(r.ended), asio::as_tuple(asio::use_awaitable));
     if (to_.gone())
       end(how::gone);
     else if (watched_.expired())
@@ -189,7 +174,7 @@ class passage {
       if (parser_->is_done() || error || used == 0) break;
     }
     const std::size_t taken = parser_->is_header_done() ? 0 : header_taken_;
-    if (taken + in.size() > header_limit && !parser_->is_done())
+    if (taken + in.size() > most_answer_header && !parser_->is_done())
       end(how::malformed, "the header of the answer is over 64 KiB");
   }
 

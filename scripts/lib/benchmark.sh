@@ -6,22 +6,8 @@
 "$root/scripts/sluice" --version >/dev/null || die 'the program could not be built or started'
 program=$root/build/release/app/sluice
 
-# Nobody's settings but those on the command lines below.
-while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(SLUICE|OPENAI)_')
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/sluice-benchmark.XXXXXX")
-servers=()
-clean_up() {
-  local pid
-  for pid in "${servers[@]}"; do
-    kill "$pid" 2>/dev/null || continue
-    wait "$pid" 2>/dev/null || true
-  done
-  rm -rf "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+# shellcheck source=scripts/lib/scratch.sh
+. "$root/scripts/lib/scratch.sh" benchmark
 
 answer='{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"invoice"},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":1,"total_tokens":13}}'
 

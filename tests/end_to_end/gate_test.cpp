@@ -73,9 +73,7 @@ TEST_F(GateProcess, KilledAndStartedAgainUnderLoadItNeverLetsTooManyThrough) {
   std::vector<program> jobs;
   for (const char* name : {"first", "second", "third"}) jobs.push_back(start(name, 25));
   for (int kills = 0; kills < 4; ++kills) {
-    const auto before = stats()["calls"].get<int>();
-    for (int look = 0; look < 500 && stats()["calls"].get<int>() < before + 6; ++look)
-      ::poll(nullptr, 0, 10);
+    calls_reach(calls() + 6, 5s);
     gate.kill();
     gate = open_gate();
   }
@@ -90,7 +88,7 @@ TEST_F(GateProcess, LostStateCountsAsUsedUp) {
   nothing_was_sent();
   program gate = open_gate();
   program job = start("job", 12);
-  for (int look = 0; look < 1000 && stats()["calls"].get<int>() < 4; ++look) ::poll(nullptr, 0, 10);
+  calls_reach(4);
   gate.kill();
   folder.write("gate.state", "no state at all");
   gate = open_gate();
@@ -117,7 +115,7 @@ TEST_F(GateProcess, GoneInTheMiddleTheJobEndsInTime) {
   nothing_was_sent();
   program gate = open_gate();
   program job = start("job", 30, {"--admission-timeout", "1s"});
-  for (int look = 0; look < 1000 && stats()["calls"].get<int>() < 3; ++look) ::poll(nullptr, 0, 10);
+  calls_reach(3);
   gate.kill();
   EXPECT_EQ(job.exit_code(), 75) << job.output();
   EXPECT_NE(job.output().find("documents=30"), std::string::npos) << job.output();
@@ -128,7 +126,7 @@ TEST_F(GateProcess, AnotherLimitInTheMiddleDefersTheRest) {
   nothing_was_sent();
   program gate = open_gate();
   program job = start("job", 30, {"--limit", limit});
-  for (int look = 0; look < 1000 && stats()["calls"].get<int>() < 3; ++look) ::poll(nullptr, 0, 10);
+  calls_reach(3);
   gate.kill();
   limit = "9/2000ms";
   gate = open_gate();

@@ -3,22 +3,9 @@
 
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 program=$(readlink -f "${1:?the program to test}")
-work=$(mktemp -d "${TMPDIR:-/tmp}/sluice-external.XXXXXX")
-servers=()
-
-# Nobody's settings but those on the command lines.
-while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(SLUICE|OPENAI)_')
+# shellcheck source=scripts/lib/scratch.sh
+. "$root/scripts/lib/scratch.sh" external
 unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy
-
-clean_up() {
-  local pid
-  for pid in "${servers[@]}"; do
-    kill "$pid" 2>/dev/null || continue
-    wait "$pid" 2>/dev/null || true
-  done
-  rm -rf "$work"
-}
-trap clean_up EXIT
 
 fail() {
   printf '%s: %s\n' "${0##*/}" "$1" >&2

@@ -27,68 +27,19 @@ sim_setup shared(std::uint64_t seed) {
 }
 
 TEST(SharedBudget, EveryJobSucceedsWithNoCallRefused) {
-  for (const pipeline::pace shape : {pipeline::pace::smooth, pipeline::pace::burst}) {
-    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-      sim_setup s = shared(seed);
-      s.options.shape = shape;
-      const sim_result r = simulate(s);
-      const auto all = std::uint64_t{s.jobs} * s.documents;
-      ASSERT_EQ(r.succeeded(), all) << "seed " << seed;
-      ASSERT_EQ(r.arrivals.size(), all) << "seed " << seed;
-      ASSERT_EQ(r.refused(), 0U) << "seed " << seed;
-      ASSERT_FALSE(ever_over(r)) << "seed " << seed;
-    }
-  }
+  all_succeed_unrefused(&shared, seeds);
 }
 
 TEST(SharedBudget, SharesAreEvenWhateverTheNumbersOfWorkers) {
-  for (const pipeline::pace shape : {pipeline::pace::smooth, pipeline::pace::burst}) {
-    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-      sim_setup s = shared(seed);
-      s.options.shape = shape;
-      // Whoever waits for a long answer with its only worker asks for no turn.
-      if (shape == pipeline::pace::burst) s.workers.assign(s.jobs, 10);
-      const sim_result r = simulate(s);
-      const auto share = shares(r, s.jobs, 5 * (window + 2s));
-      const auto [least, most] =
-          std::minmax_element(share.begin(), share.end(),
-                              [](const auto& a, const auto& b) { return a.second < b.second; });
-      ASSERT_LE(most->second - least->second, 1U) << "seed " << seed << " jobs " << s.jobs;
-    }
-  }
+  shares_are_even(&shared, seeds);
 }
 
 TEST(SharedBudget, LosesNoTimeAgainstOneJobAlone) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    const sim_setup s = shared(seed);
-    const sim_result r = simulate(s);
-    // Smooth turns are 6.2 s apart; the starts, and turns without a taker at the end, add a little.
-    const double turns = static_cast<double>(s.jobs) * s.documents;
-    ASSERT_LE(to_seconds(r.last_sent), 6.2 * turns + 60) << "seed " << seed;
-  }
+  no_time_is_lost(&shared, seeds);
 }
 
 TEST(SharedBudget, OneRefusalHoldsEveryJobBack) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    sim_setup s = shared(seed);
-    s.server.limit.reset();
-    s.server.spread = 0s;
-    // The twentieth call is refused for 50 s, whoever makes it.
-    s.server.answers = [](unsigned nth, const std::string&) {
-      std::optional<provider::attempt_report> report;
-      if (nth != 20) return report;
-      report.emplace();
-      report->signal = retry::signal(retry::reason::rate_limited, 429);
-      report->signal.hint = 50s;
-      return report;
-    };
-    const sim_result r = simulate(s);
-    ASSERT_EQ(r.succeeded(), std::uint64_t{s.jobs} * s.documents) << "seed " << seed;
-    std::vector<duration> sent;
-    for (const sim_arrival& a : r.arrivals) sent.push_back(a.sent);
-    std::sort(sent.begin(), sent.end());
-    ASSERT_GE(sent[20] - sent[19], duration(50s)) << "seed " << seed;
-  }
+  one_refusal_holds_every_job_back(&shared, seeds);
 }
 
 TEST(SharedBudget, CallsInFlightAreBoundedOverAllJobs) {

@@ -1,6 +1,8 @@
 // Several jobs that share one limit of 10/60s, and what must hold for them.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -78,6 +80,82 @@ inline std::map<unsigned, unsigned> shares(const sim_result& r, unsigned jobs, d
   for (const sim_arrival& a : r.arrivals)
     if (a.sent >= from && a.sent < until) ++result[a.job];
   return result;
+}
+
+// What holds for both forms of a shared budget, over the seeds from 1 on. `make` says what is
+// shared.
+
+using sharing = sim_setup (*)(std::uint64_t seed);
+
+inline void all_succeed_unrefused(sharing make, std::uint64_t seeds) {
+  for (const pipeline::pace shape : {pipeline::pace::smooth, pipeline::pace::burst}) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+      sim_setup s = make(seed);
+      s.options.shape = shape;
+      const sim_result r = simulate(s);
+      const auto all = std::uint64_t{s.jobs} * s.documents;
+      ASSERT_EQ(r.succeeded(), all) << "seed " << seed;
+      ASSERT_EQ(r.arrivals.size(), all) << "seed " << seed;
+      ASSERT_EQ(r.refused(), 0U) << "seed " << seed;
+      ASSERT_FALSE(ever_over(r)) << "seed " << seed;
+    }
+  }
+}
+
+/// `burst_inset`: see shares().
+inline void shares_are_even(sharing make, std::uint64_t seeds,
+                            duration burst_inset = duration::zero()) {
+  for (const pipeline::pace shape : {pipeline::pace::smooth, pipeline::pace::burst}) {
+    const bool burst = shape == pipeline::pace::burst;
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+      sim_setup s = make(seed);
+      s.options.shape = shape;
+      // Whoever waits for a long answer with its only worker asks for no turn.
+      if (burst) s.workers.assign(s.jobs, 10);
+      const sim_result r = simulate(s);
+      const auto share = shares(r, s.jobs, 5 * (shared_window + std::chrono::seconds(2)),
+                                burst ? burst_inset : duration::zero());
+      const auto [least, most] =
+          std::minmax_element(share.begin(), share.end(),
+                              [](const auto& a, const auto& b) { return a.second < b.second; });
+      ASSERT_LE(most->second - least->second, 1U)
+          << "seed " << seed << " jobs " << s.jobs << (burst ? " burst" : " smooth");
+    }
+  }
+}
+
+/// Smooth turns are 6.2 s apart; the starts, and turns without a taker at the end, add a little.
+inline void no_time_is_lost(sharing make, std::uint64_t seeds) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const sim_setup s = make(seed);
+    const sim_result r = simulate(s);
+    const double turns = static_cast<double>(s.jobs) * s.documents;
+    ASSERT_LE(to_seconds(r.last_sent), 6.2 * turns + 60) << "seed " << seed;
+  }
+}
+
+/// The twentieth call is refused for 50 s, whoever makes it.
+inline void one_refusal_holds_every_job_back(sharing make, std::uint64_t seeds) {
+  using std::chrono::seconds;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    sim_setup s = make(seed);
+    s.server.limit.reset();
+    s.server.spread = duration::zero();
+    s.server.answers = [](unsigned nth, const std::string&) {
+      std::optional<provider::attempt_report> report;
+      if (nth != 20) return report;
+      report.emplace();
+      report->signal = retry::signal(retry::reason::rate_limited, 429);
+      report->signal.hint = seconds(50);
+      return report;
+    };
+    const sim_result r = simulate(s);
+    ASSERT_EQ(r.succeeded(), std::uint64_t{s.jobs} * s.documents) << "seed " << seed;
+    std::vector<duration> sent;
+    for (const sim_arrival& a : r.arrivals) sent.push_back(a.sent);
+    std::sort(sent.begin(), sent.end());
+    ASSERT_GE(sent[20] - sent[19], duration(seconds(50))) << "seed " << seed;
+  }
 }
 
 }  // namespace sluice::fixtures

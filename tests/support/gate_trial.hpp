@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -57,6 +58,13 @@ class gate_trial : public ::testing::Test {
     return program(words, folder.at(name + ".log"));
   }
 
+  /// Waits until the endpoint has had so many calls, at most about so long; whether it has.
+  bool calls_reach(int count, std::chrono::milliseconds bound = std::chrono::seconds(10)) const {
+    for (auto looks = bound / std::chrono::milliseconds(10); looks > 0 && calls() < count; --looks)
+      ::poll(nullptr, 0, 10);
+    return calls() >= count;
+  }
+  int calls() const { return stats()["calls"].get<int>(); }
   nlohmann::json stats() const { return nlohmann::json::parse(endpoint->stats_json()); }
   nlohmann::json grade() const { return nlohmann::json::parse(endpoint->grade_json()); }
 

@@ -14,16 +14,12 @@
 #include <optional>
 #include <stdexcept>
 
+#include "fixtures/openssl_handle.hpp"
+
 namespace sluice::testing {
 namespace {
 
-template <auto F>
-struct freed {
-  template <class T>
-  void operator()(T* p) const {
-    F(p);
-  }
-};
+using fixtures::freed;
 using context_ptr = std::unique_ptr<SSL_CTX, freed<SSL_CTX_free>>;
 using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
 
