@@ -92,12 +92,14 @@ gate_line::waiter& gate_line::join(const turn_request& r, std::uint64_t client, 
   job& j = mine.jobs[r.job];
   // Whoever stays away has no claim to what it missed; a moment after its turn is not away.
   const bool away = j.last_turn == instant::min() || after(j.last_turn, courtesy) < now;
-  if (j.line.empty() && away) j.round = std::max(j.round, mine.round + 1);
+  if (j.line.empty() && away) {
+    j.round = std::max(j.round, mine.round + 1);
+    j.place = ++places_;
+  }
   j.line.push_back(client);
   waiter w;
   w.asked = r;
   w.client = client;
-  w.arrival = ++arrivals_;
   w.since = now;
   return waiters_.insert_or_assign(client, std::move(w)).first->second;
 }
@@ -138,11 +140,11 @@ bool gate_line::done(std::uint64_t number, std::uint64_t client, const call_repo
   return known;
 }
 
-// Successive turns of a job are in successive rounds; within a round, first come, first served.
+// Successive turns of a job are in successive rounds.
 std::vector<std::uint64_t> gate_line::in_order() const {
   struct place {
     std::uint64_t round;
-    std::uint64_t arrival;
+    std::uint64_t in_round;
     std::uint64_t client;
   };
   std::array<std::vector<place>, 2> places;
@@ -150,10 +152,10 @@ std::vector<std::uint64_t> gate_line::in_order() const {
     for (const auto& [name, j] : classes_[c].jobs) {
       std::uint64_t round = j.round;
       for (const std::uint64_t client : j.line)
-        places[c].push_back(place{round++, waiters_.at(client).arrival, client});
+        places[c].push_back(place{round++, j.place, client});
     }
     std::sort(places[c].begin(), places[c].end(), [](const place& a, const place& b) {
-      return a.round != b.round ? a.round < b.round : a.arrival < b.arrival;
+      return a.round != b.round ? a.round < b.round : a.in_round < b.in_round;
     });
   }
   std::vector<std::uint64_t> order;
@@ -205,17 +207,14 @@ bool gate_line::may_go(std::uint64_t client) const {
 
 const gate_line::waiter* gate_line::first_of(const class_line& c) const {
   const waiter* best = nullptr;
-  std::uint64_t best_round = 0;
+  const job* of = nullptr;
   for (const auto& [name, j] : c.jobs) {
     const auto it = std::find_if(j.line.begin(), j.line.end(),
                                  [this](std::uint64_t client) { return may_go(client); });
     if (it == j.line.end()) continue;
-    const waiter& w = waiters_.at(*it);
-    if (best != nullptr &&
-        (best_round < j.round || (best_round == j.round && best->arrival < w.arrival)))
-      continue;
-    best = &w;
-    best_round = j.round;
+    if (of != nullptr && of->before(j)) continue;
+    best = &waiters_.at(*it);
+    of = &j;
   }
   return best;
 }
@@ -235,18 +234,14 @@ const gate_line::waiter* gate_line::next() const {
 // ago.
 std::optional<instant> gate_line::awaited(const waiter& candidate, instant now) const {
   std::optional<instant> until;
-  const std::uint64_t round = job_of(candidate).round;
+  const job& its = job_of(candidate);
   const auto look = [&](const class_line& c, bool all) {
     for (const auto& [name, j] : c.jobs) {
       if (std::any_of(j.line.begin(), j.line.end(),
                       [this](std::uint64_t client) { return may_go(client); }))
         continue;
-      const bool called = !j.line.empty();
-      const bool ahead =
-          all || j.round < round ||
-          (called && j.round == round && waiters_.at(j.line.front()).arrival < candidate.arrival);
-      const instant from = called ? std::max(j.last_turn, j.called_at) : j.last_turn;
-      if (ahead && from != instant::min() && now < from + courtesy)
+      const instant from = j.line.empty() ? j.last_turn : std::max(j.last_turn, j.called_at);
+      if ((all || j.before(its)) && from != instant::min() && now < from + courtesy)
         until = std::max(until.value_or(from + courtesy), from + courtesy);
     }
   };
@@ -318,6 +313,7 @@ turn_news gate_line::grant(std::uint64_t client, instant due, instant at) {
   job& j = job_of(w);
   c.round = std::max(c.round, j.round);
   ++j.round;
+  j.place = ++places_;
   j.last_turn = at;
   streak_ = w.asked.priority ? streak_ + 1 : 0;
   leave(client);

@@ -118,7 +118,6 @@ class gate_line {
   struct waiter {
     turn_request asked;
     std::uint64_t client = 0;
-    std::uint64_t arrival = 0;
     instant since{};
     instant ready_since{};
     std::optional<instant> gone_at;  ///< between two questions: kept until then
@@ -128,8 +127,12 @@ class gate_line {
   struct job {
     std::deque<std::uint64_t> line;  ///< clients, the first to go first
     std::uint64_t round = 0;         ///< its next turn is in this one
+    std::uint64_t place = 0;         ///< in a round: as in the round before, newcomers last
     instant last_turn = instant::min();
     instant called_at = instant::min();  ///< when its first was told to connect
+    bool before(const job& other) const {
+      return round != other.round ? round < other.round : place < other.place;
+    }
   };
   struct class_line {
     std::map<std::string, job> jobs;
@@ -163,7 +166,7 @@ class gate_line {
   std::array<class_line, 2> classes_;
   std::unordered_map<std::uint64_t, waiter> waiters_;
   std::vector<call_under_way> under_way_;
-  std::uint64_t arrivals_ = 0;
+  std::uint64_t places_ = 0;
   unsigned streak_ = 0;  ///< turns with priority in a row
   std::uint64_t revision_ = 1;
   bool stale_ = false;  ///< the plan

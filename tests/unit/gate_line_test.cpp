@@ -54,6 +54,26 @@ TEST(GateLine, TurnsGoRoundBetweenJobsAndInOrderWithinOne) {
                                 client("a", 3)}));
 }
 
+// Or a job could have two turns more than another between two instants.
+TEST(GateLine, JobsKeepTheirOrderWhoeverAsksFirst) {
+  gate_line line = fresh({limit{12, 60s}});
+  std::string order;
+  int attempt = 0;
+  for (const std::string asking : {"abc", "cba", "bca", "acb"}) {
+    const instant now = start + attempt * 10ms;
+    for (const char name : asking) {
+      turn_request r = of(std::string(1, name), attempt);
+      r.shape = pace::burst;
+      line.ask(r, now);
+    }
+    for (const std::uint64_t c : granted(line, now))
+      for (const char name : asking)
+        if (c == client(std::string(1, name), attempt)) order += name;
+    ++attempt;
+  }
+  EXPECT_EQ(order, "abcabcabcabc");
+}
+
 TEST(GateLine, TheSameAttemptHasTheSameSlot) {
   gate_line line = fresh();
   line.ask(of("a", 1), start);
