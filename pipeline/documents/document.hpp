@@ -20,6 +20,9 @@ struct origin {
   kind from = kind::text_file;
   std::string path;        ///< as given or found; empty for standard input
   std::uint64_t line = 0;  ///< physical line, from 1; 0 for a text file
+  /// There is no ID that could be used, and it is called after its place. What is called so is never
+  /// taken for a document of that very ID.
+  bool unnamed = false;
 };
 
 /// One document. IDs are data: never file names, never markup. Exactly one of `text` and `messages`
@@ -32,7 +35,7 @@ struct document {
 };
 
 /// A document that cannot be sent, known before anything is. For a line without a usable ID of its
-/// own the ID is FILE:LINE.
+/// own (`from.unnamed`) the ID is FILE:LINE.
 struct bad_document {
   std::string id;
   retry::reason why = retry::reason::input_error;

@@ -26,6 +26,9 @@ std::array<std::uint64_t, 2> random_key() {
   return {word(), word()};
 }
 
+// No ID begins so: it is no UTF-8.
+const std::string unnamed_mark = "\xFF";
+
 std::string place_name(const std::string& path, std::uint64_t line) {
   return line == 0 ? to_valid_utf8(path) : to_valid_utf8(path) + ":" + std::to_string(line);
 }
@@ -109,15 +112,16 @@ class batch_source final : public document_source {
   }
 
   source_item from_text_file() {
-    const input& here = inputs_[at_];
-    auto read = read_text_file(here.path);
+    const input& one = inputs_[at_];
+    auto read = read_text_file(one.path);
     if (auto* e = std::get_if<text_file_error>(&read)) {
-      // The ID is known, so what is wrong is said of the document itself.
-      std::string id = to_valid_utf8(std::string_view(here.path).substr(here.id_at));
-      return bad_as(std::move(id), 0, e->line, e->cause);
+      // The ID is known, so what is wrong is said of the document itself, if it is the first.
+      std::string id = to_valid_utf8(std::string_view(one.path).substr(one.id_at));
+      if (seen_.note(id, id_place{here(), 0})) return bad(0, e->cause);
+      return bad_as(std::move(id), 0, detail_at(e->line, e->cause));
     }
     document d;
-    d.id = to_valid_utf8(std::string_view(here.path).substr(here.id_at));
+    d.id = to_valid_utf8(std::string_view(one.path).substr(one.id_at));
     d.text = std::move(std::get<std::string>(read));
     return checked(std::move(d), 0);
   }
@@ -146,29 +150,28 @@ class batch_source final : public document_source {
                  retry::reason::duplicate_id);
     }
     if (!d.messages.empty() || !blank(d.text)) return d;
-    bad_document b;
-    b.id = std::move(d.id);
-    b.why = retry::reason::empty_input;
-    b.detail = detail_at(line, "the text is empty");
-    b.from = std::move(d.from);
+    return bad_as(std::move(d.id), line, detail_at(line, "the text is empty"),
+                  retry::reason::empty_input);
+  }
+
+  // Called after its place, by a number more when the same file is named again.
+  source_item bad(std::uint64_t line, const std::string& cause,
+                  retry::reason why = retry::reason::input_error) {
+    const std::string plain = place_name(inputs_[at_].path, line);
+    std::string id = plain;
+    for (unsigned n = 2; seen_.note(unnamed_mark + id, id_place{here(), line}); ++n)
+      id = plain + "#" + std::to_string(n);
+    bad_document b = bad_as(std::move(id), line, detail_at(line, cause), why);
+    b.from.unnamed = true;
     return b;
   }
 
-  source_item bad(std::uint64_t line, const std::string& cause,
-                  retry::reason why = retry::reason::input_error) {
-    return bad_as(place_name(inputs_[at_].path, line), line, line, cause, why);
-  }
-
-  source_item bad_as(std::string id, std::uint64_t line, std::uint64_t shown_line,
-                     const std::string& cause, retry::reason why = retry::reason::input_error) {
+  bad_document bad_as(std::string id, std::uint64_t line, std::string detail,
+                      retry::reason why = retry::reason::input_error) const {
     bad_document b;
     b.id = std::move(id);
-    // Somebody may have chosen just this text as an ID, or named the same file three times.
-    const std::string plain = b.id;
-    for (unsigned n = 2; seen_.note(b.id, id_place{here(), line}); ++n)
-      b.id = plain + "#" + std::to_string(n);
     b.why = why;
-    b.detail = detail_at(shown_line, cause);
+    b.detail = std::move(detail);
     b.from = origin_at(line);
     return b;
   }

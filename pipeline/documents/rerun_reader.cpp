@@ -49,9 +49,7 @@ source_item from_text_file(const rerun_target& of) {
 source_item from_kept(const rerun_target& of) {
   auto parsed = parse_jsonl(of.kept_document);
   auto* kept = std::get_if<jsonl_entry>(&parsed);
-  // A line that could not be read is known by its number alone.
-  const bool by_number = of.id.starts_with("-:" + std::to_string(of.from.line));
-  if (kept == nullptr || kept->id != of.id || by_number)
+  if (kept == nullptr || kept->id != of.id || of.from.unnamed)
     return bad_one(of, "the document could not be kept: pipe it in again");
   return finished(of, std::move(kept->text), std::move(kept->messages));
 }
@@ -62,7 +60,7 @@ source_item from_line(const rerun_target& of, const text_line& line) {
   if (auto* e = std::get_if<jsonl_error>(&parsed))
     return bad_one(of, e->cause, retry::reason::input_error);
   auto& entry = std::get<jsonl_entry>(parsed);
-  if (entry.id != of.id)
+  if (of.from.unnamed || entry.id != of.id)
     return bad_one(
         of, "now holds the ID \"" + printable(entry.id, 80) + "\": run the batch again instead");
   return finished(of, std::move(entry.text), std::move(entry.messages));

@@ -110,25 +110,29 @@ rerun_target target_of(const sqlite::statement& s) {
   t.from.path = s.text(2);
   t.from.line = count(s, 3);
   t.kept_document = s.text(4);
+  t.from.unnamed = s.integer(5) != 0;
   return t;
 }
 
-constexpr const char* target_columns =
-    "d.id, o.origin, o.origin_path, o.origin_line, o.kept_document ";
+std::string target_columns(const store_view& v) {
+  return std::string("d.id, o.origin, o.origin_path, o.origin_line, o.kept_document, ") +
+         (v.version() < 2 ? "0 " : "d.unnamed ");
+}
 
 void choose_by_id(store_view& v, const std::vector<std::string>& ids, rerun_choice& into) {
-  sqlite::statement s = v.prepare(std::string("SELECT ") + target_columns +
+  // A document and a line that is called so are two.
+  sqlite::statement s = v.prepare("SELECT " + target_columns(v) +
                                   "FROM documents d JOIN outcomes o ON o.document = d.number "
-                                  "WHERE d.id = ?1 ORDER BY o.run DESC LIMIT 1");
+                                  "WHERE d.id = ?1 AND o.run = "
+                                  "  (SELECT max(run) FROM outcomes WHERE document = d.number)");
   std::set<std::string> taken;
   for (const std::string& id : ids) {
     if (!taken.insert(id).second) continue;
     const sqlite::reset_after guard(s);
     s.bind(1, std::string_view(id));
-    if (s.step())
-      into.targets.push_back(target_of(s));
-    else
-      into.unknown_ids.push_back(id);
+    const std::size_t before = into.targets.size();
+    while (s.step()) into.targets.push_back(target_of(s));
+    if (into.targets.size() == before) into.unknown_ids.push_back(id);
   }
 }
 
@@ -136,7 +140,7 @@ void choose_by_id(store_view& v, const std::vector<std::string>& ids, rerun_choi
 void choose_by_run(store_view& v, selection which, rerun_choice& into) {
   const std::string wanted = which == selection::failed ? "('failed')" : "('failed', 'deferred')";
   sqlite::statement s =
-      v.prepare(std::string("SELECT ") + target_columns +
+      v.prepare("SELECT " + target_columns(v) +
                 "FROM outcomes then_ JOIN documents d ON d.number = then_.document "
                 "JOIN outcomes o ON o.document = d.number AND o.run = "
                 "  (SELECT max(run) FROM outcomes WHERE document = d.number) "

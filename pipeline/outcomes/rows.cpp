@@ -40,25 +40,28 @@ origin::kind origin_named(std::string_view text) {
 
 row_writer::row_writer(sqlite::database& db)
     : db_(db),
-      find_document_(db, "SELECT number FROM documents WHERE id = ?1"),
-      add_document_(db, "INSERT INTO documents (id) VALUES (?1)"),
+      find_document_(db, "SELECT number FROM documents WHERE id = ?1 AND unnamed = ?2"),
+      add_document_(db, "INSERT INTO documents (id, unnamed) VALUES (?1, ?2)"),
       add_attempt_(db, attempt_sql),
       add_outcome_(db, outcome_sql) {}
 
-std::int64_t row_writer::number_of(std::string_view document_id) {
+std::int64_t row_writer::number_of(std::string_view document_id, bool unnamed) {
   {
     const sqlite::reset_after guard(find_document_);
     find_document_.bind(1, document_id);
+    find_document_.bind(2, std::int64_t{unnamed});
     if (find_document_.step()) return find_document_.integer(0);
   }
   add_document_.bind(1, document_id);
+  add_document_.bind(2, std::int64_t{unnamed});
   add_document_.run();
   return sqlite3_last_insert_rowid(db_.handle());
 }
 
 void row_writer::write(std::int64_t run, const attempt_record& r) {
   sqlite::statement& s = add_attempt_;
-  s.bind(1, number_of(r.document_id));
+  // What has no ID is never sent.
+  s.bind(1, number_of(r.document_id, false));
   s.bind(2, run);
   s.bind(3, std::int64_t{r.attempt});
   s.bind(4, retry::name(r.why));
@@ -83,7 +86,7 @@ void row_writer::write(std::int64_t run, const attempt_record& r) {
 
 void row_writer::write(std::int64_t run, const outcome_record& r) {
   sqlite::statement& s = add_outcome_;
-  s.bind(1, number_of(r.document_id));
+  s.bind(1, number_of(r.document_id, r.from.unnamed));
   s.bind(2, run);
   s.bind(3, retry::name(r.outcome));
   s.bind(4, retry::name(r.why));

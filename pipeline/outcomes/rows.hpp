@@ -18,7 +18,7 @@ class row_writer {
   void write(std::int64_t run, const outcome_record& r);
 
  private:
-  std::int64_t number_of(std::string_view document_id);
+  std::int64_t number_of(std::string_view document_id, bool unnamed);
 
   sqlite::database& db_;
   sqlite::statement find_document_;

@@ -128,7 +128,7 @@ struct run_store::state {
     reading.emplace(path, sqlite::access::read);
     const std::string latest =
         " FROM documents d JOIN outcomes o ON o.document = d.number "
-        "WHERE d.id = ?1 AND o.run < ?2 ORDER BY o.run DESC LIMIT 1";
+        "WHERE d.id = ?1 AND d.unnamed = 0 AND o.run < ?2 ORDER BY o.run DESC LIMIT 1";
     prior.emplace(*reading, ("SELECT o.outcome, o.class, o.reason, o.inputs" + latest).c_str());
     // Texts may be long, and few ask for them.
     prior_text.emplace(*reading, ("SELECT o.text" + latest).c_str());

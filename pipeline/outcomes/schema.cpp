@@ -74,7 +74,25 @@ CREATE TABLE attempts (
 );
 )sql";
 
-constexpr step all_steps[] = {{1, version_1}};
+// A line without an ID of its own is called FILE:LINE, which may be the ID of a document as well.
+constexpr const char* version_2 = R"sql(
+CREATE TABLE documents_and_lines (
+  number  INTEGER PRIMARY KEY,
+  id      TEXT    NOT NULL,
+  unnamed INTEGER NOT NULL,
+  UNIQUE (id, unnamed)
+);
+INSERT INTO documents_and_lines
+  SELECT d.number, d.id, EXISTS (
+    SELECT 1 FROM outcomes o
+    WHERE o.document = d.number AND o.reason IN ('input_error', 'duplicate_id')
+      AND o.origin_line > 0 AND d.id LIKE '%:' || o.origin_line)
+  FROM documents d;
+DROP TABLE documents;
+ALTER TABLE documents_and_lines RENAME TO documents;
+)sql";
+
+constexpr step all_steps[] = {{1, version_1}, {2, version_2}};
 
 }  // namespace
 

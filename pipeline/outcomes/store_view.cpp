@@ -35,7 +35,8 @@ sqlite::database open(const std::string& path) {
 store_view::store_view(const std::string& path, const std::optional<std::string>& run)
     : db_(open(path)) {
   db_.execute("BEGIN");
-  if (schema::version_of(db_) == 0) nothing(path);
+  version_ = schema::version_of(db_);
+  if (version_ == 0) nothing(path);
   const bool last = !run || *run == "last";
   sqlite::statement s(db_, last ? "SELECT number FROM runs ORDER BY number DESC LIMIT 1"
                                 : "SELECT number FROM runs WHERE id = ?1");

@@ -20,6 +20,8 @@ class store_view {
   /// The number of the run named, else of the last.
   std::int64_t run() const { return run_; }
   bool whole() const { return whole_; }
+  /// Of the store as it was written: reading brings nothing up to date.
+  int version() const { return version_; }
 
   /// SQL that defines `counted`, the outcomes that count: those of the run, or each document's
   /// latest. Of a line that could not be used, none, once a later run has found a document there:
@@ -32,6 +34,7 @@ class store_view {
 
  private:
   sqlite::database db_;
+  int version_ = 0;
   std::int64_t run_ = 0;
   bool whole_ = true;
 };

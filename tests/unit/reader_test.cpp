@@ -116,10 +116,13 @@ TEST_F(Reader, NoTwoItemsHaveTheSameIdWhateverTheInput) {
   folder.write("in.jsonl", "bad\n{\"id\":\"" + path + ":3\",\"text\":\"a\"}\nbad\n{\"id\":\"" +
                                path + ":1\",\"text\":\"b\"}\n");
   const auto items = read({path, path, path});
-  std::set<std::string> ids;
+  std::set<std::pair<std::string, bool>> ids;
   for (const auto& i : items)
-    ids.insert(std::holds_alternative<document>(i) ? doc(i).id : bad(i).id);
+    ids.emplace(std::holds_alternative<document>(i) ? doc(i).id : bad(i).id,
+                std::holds_alternative<bad_document>(i) && bad(i).from.unnamed);
   EXPECT_EQ(items.size(), 12U);
+  EXPECT_EQ(shown(items[1]), path + ":3=a") << "a bad line takes nobody's ID";
+  EXPECT_EQ(shown(items[3]), path + ":1=b");
   EXPECT_EQ(ids.size(), items.size());
 }
 
@@ -374,6 +377,7 @@ TEST_F(Reader, ReadsAgainFromWhereItCame) {
       target("-:3", piped, "", 3, jsonl_line("-:3", "", "")),
       target("r", piped, "", 4, ""),
   };
+  for (rerun_target& t : targets) t.from.unnamed = t.id == "-:3" || t.id == lines + ":4";
   const auto source = open_rerun(io.get_executor(), std::move(targets));
   const auto items = all_of(io, *source);
   EXPECT_THAT(shown(items),

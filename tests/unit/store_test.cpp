@@ -283,7 +283,7 @@ TEST_F(Store, ANewerStoreIsLeftAsItIs) {
   begin();
   {
     sqlite::database db(path, sqlite::access::write);
-    db.execute("PRAGMA user_version = 2; PRAGMA journal_mode = DELETE");
+    db.execute("PRAGMA user_version = 1000; PRAGMA journal_mode = DELETE");
   }
   const auto before = std::filesystem::last_write_time(path);
   EXPECT_EQ(trouble([&] { open(); }).first, 78);
@@ -311,25 +311,76 @@ TEST_F(Store, AReadOnlyFileIsRefusedAtTheStart) {
 
 TEST_F(Store, StepsLeadFromEachVersionToTheLast) {
   begin();
-  const schema::step longer[] = {{1, schema::steps()[0].sql},
-                                 {2, "ALTER TABLE runs ADD COLUMN extra TEXT DEFAULT 'x'"},
-                                 {3, "UPDATE runs SET extra = extra || 'y'"}};
+  const int last = schema::steps().back().to;
+  std::vector<schema::step> longer(schema::steps().begin(), schema::steps().end());
+  longer.push_back({last + 1, "ALTER TABLE runs ADD COLUMN extra TEXT DEFAULT 'x'"});
+  longer.push_back({last + 2, "UPDATE runs SET extra = extra || 'y'"});
   sqlite::database db(path, sqlite::access::write);
   schema::bring_up_to_date(db, longer);
-  EXPECT_EQ(schema::version_of(db, longer), 3);
+  EXPECT_EQ(schema::version_of(db, longer), last + 2);
   sqlite::statement s(db, "SELECT extra FROM runs");
   ASSERT_TRUE(s.step());
   EXPECT_EQ(s.text(0), "xy");
 }
 
+// As the first version wrote it: the line and the document of the same name were one.
+TEST_F(Store, TheSecondVersionTellsLinesFromDocuments) {
+  path = folder.write("first.db", "");
+  {
+    sqlite::database db(path, sqlite::access::write);
+    schema::bring_up_to_date(db, schema::steps().first(1));
+    db.execute(R"sql(
+      INSERT INTO runs VALUES (1, 'r', 1, 2, 3, 'run', 'e', 'm', '{}', '[]', NULL);
+      INSERT INTO documents VALUES (1, 'a'), (2, 'f:2'), (3, 'g:1');
+      INSERT INTO outcomes
+        SELECT d.number, 1, v.column2, v.column3, 'none', 1, 0, NULL, NULL, 0, 0, 1, zeroblob(16),
+               'jsonl_line', 'f', v.column4, '', '', '', ''
+        FROM documents d JOIN (VALUES (1, 'succeeded', 'ok', 1), (2, 'failed', 'input_error', 2),
+                                      (3, 'succeeded', 'ok', 7)) v ON v.column1 = d.number;
+    )sql");
+  }
+  const rerun_choice before = rerun_targets(path, std::nullopt, selection::ids, {"f:2"});
+  ASSERT_EQ(before.targets.size(), 1U) << "an older store can be read as it is";
+  EXPECT_FALSE(before.targets[0].from.unnamed);
+  const auto store = open();
+  EXPECT_TRUE(store->find("a"));
+  EXPECT_FALSE(store->find("f:2"));
+  EXPECT_TRUE(store->find("g:1"));
+  const rerun_choice after = rerun_targets(path, std::nullopt, selection::ids, {"f:2", "g:1"});
+  ASSERT_EQ(after.targets.size(), 2U);
+  EXPECT_TRUE(after.targets[0].from.unnamed);
+  EXPECT_FALSE(after.targets[1].from.unnamed);
+}
+
+TEST_F(Store, ALineIsNeverTakenForTheDocumentOfThatName) {
+  {
+    const auto store = begin();
+    record(*store, ended("f:2"));
+  }
+  const auto store = begin();
+  outcome_record line = ended("f:2");
+  line.outcome = retry::outcome::failed;
+  line.why = retry::reason::input_error;
+  line.from.unnamed = true;
+  record(*store, line);
+  const auto prior = store->find("f:2");
+  ASSERT_TRUE(prior);
+  EXPECT_EQ(prior->outcome, retry::outcome::succeeded);
+  const summary s = summarise(path);
+  EXPECT_EQ(s.succeeded, 1U);
+  EXPECT_EQ(s.failed, 1U);
+  EXPECT_EQ(rerun_targets(path, std::nullopt, selection::ids, {"f:2"}).targets.size(), 2U);
+}
+
 TEST_F(Store, AStepThatFailsLeavesTheVersionBefore) {
   begin();
-  const schema::step broken[] = {{1, schema::steps()[0].sql},
-                                 {2, "ALTER TABLE runs ADD COLUMN extra TEXT"},
-                                 {3, "no SQL at all"}};
+  const int last = schema::steps().back().to;
+  std::vector<schema::step> broken(schema::steps().begin(), schema::steps().end());
+  broken.push_back({last + 1, "ALTER TABLE runs ADD COLUMN extra TEXT"});
+  broken.push_back({last + 2, "no SQL at all"});
   sqlite::database db(path, sqlite::access::write);
   EXPECT_THROW(schema::bring_up_to_date(db, broken), storage_failure);
-  EXPECT_EQ(schema::version_of(db, broken), 1);
+  EXPECT_EQ(schema::version_of(db, broken), last);
   EXPECT_EQ(db.number("SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'extra'"), 0);
 }
 
