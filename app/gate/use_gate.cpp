@@ -39,6 +39,7 @@ class http_wire final : public pipeline::gate_wire {
     reply.status = got.status;
     reply.body = std::move(got.body);
     reply.cause = std::move(got.cause);
+    reply.reached = got.reached;
     co_return reply;
   }
   void abort() override { poster_.abort(); }

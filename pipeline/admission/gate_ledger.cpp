@@ -19,13 +19,15 @@ using namespace std::chrono_literals;
 constexpr duration longest_poll = 15s;
 constexpr duration shortest_poll = 100ms;
 constexpr duration answer_slack = 5s;
-// A restarted gate is found within a few seconds, by all its clients at their own times.
-constexpr duration longest_pause = 2s;
+// A gate started again is found soon, by all its clients at their own times.
+constexpr duration longest_pause = gate_line::return_within;
 constexpr duration first_pause = 100ms;
 constexpr duration telling_time = 5s;
 constexpr duration closing_time = 2s;
 constexpr duration keep_place_every = 2s;
 constexpr unsigned most_late = 5;
+// Whatever cuts every question off is no gate that is started again.
+constexpr unsigned most_unanswered = 3;  // admission timeouts
 
 std::string in_seconds(duration d) {
   std::array<char, 32> text{};
@@ -86,7 +88,10 @@ prospect gate_ledger::look(instant now, instant earliest, call_cost cost) {
   }
   // Another one is first now. What costs less may have the turn as it is.
   if (!wanted_ || cost.tokens > cost_.tokens) {
-    if (wanted_) withdraw(now);
+    if (wanted_)
+      withdraw(now);
+    else
+      wanted_since_ = now;
     wanted_ = true;
     cost_ = cost;
     asker_bell_->ring();
@@ -207,6 +212,7 @@ asio::awaitable<void> gate_ledger::ask_for_turns() {
     q.what.job = how_.job;
     q.what.attempt = std::to_string(attempt_);
     q.what.cost = cost_;
+    q.what.waited = now - wanted_since_;
     q.what.max_wait = how_.admission_timeout;
     q.what.longest = how_.longest_call;
     q.what.shape = how_.shape;
@@ -249,13 +255,25 @@ asio::awaitable<void> gate_ledger::back_off(unsigned tries, instant no_later) {
     co_await asker_bell_->wait_until(until);
 }
 
-void gate_ledger::fail(const std::string& cause) {
+// A gate that is killed again and again is not there for the time between only: `there` is how long
+// one stood in its line this time.
+void gate_ledger::fail(const std::string& cause, duration there) {
   const instant now = clock_.now();
-  if (!failing_since_) failing_since_ = now;
+  if (!failing_since_) failing_since_ = now - there;
+  if (!unanswered_since_) unanswered_since_ = failing_since_;
+  *failing_since_ += there;
   ++tries_;
-  if (now - *failing_since_ < how_.admission_timeout) return;
+  if (now - *failing_since_ < how_.admission_timeout &&
+      now - *unanswered_since_ < most_unanswered * how_.admission_timeout)
+    return;
   refuse(now, "gate " + how_.name + " could not be used for " + in_seconds(now - *failing_since_) +
                   ": " + cause + "; nothing was sent without it");
+}
+
+void gate_ledger::reached() {
+  failing_since_.reset();
+  unanswered_since_.reset();
+  tries_ = 0;
 }
 
 void gate_ledger::mistake(const std::string& text) {
@@ -269,7 +287,8 @@ void gate_ledger::refuse(instant when, std::string text) {
 
 void gate_ledger::take_in(const gate_reply& reply, instant asked_at) {
   if (reply.ended == gate_reply::how::aborted) return;
-  if (reply.ended == gate_reply::how::failed) return fail(reply.cause);
+  const duration there = reply.reached ? clock_.now() - asked_at : duration::zero();
+  if (reply.ended == gate_reply::how::failed) return fail(reply.cause, there);
   if (reply.ended == gate_reply::how::mistaken) return mistake(reply.cause);
   const auto answer = parse_slot_answer(reply.status, reply.body);
   if (!answer)
@@ -278,8 +297,7 @@ void gate_ledger::take_in(const gate_reply& reply, instant asked_at) {
   const instant now = clock_.now();
   switch (reply.status) {
     case 200:
-      failing_since_.reset();
-      tries_ = 0;
+      reached();
       take_in_slot(*answer, asked_at);
       if (hand_ && hand_->good(now)) {
         late_ = 0;
@@ -293,8 +311,7 @@ void gate_ledger::take_in(const gate_reply& reply, instant asked_at) {
                         "too busy, for so short a window");
       return;
     case 202:
-      failing_since_.reset();
-      tries_ = 0;
+      reached();
       expected_ = now + answer->turn_in;
       near_ = !standing_by_ && answer->turn_in <= gate_line::near_by;
       ask_again_at_ = now + keep_place_every;
@@ -313,7 +330,7 @@ void gate_ledger::take_in(const gate_reply& reply, instant asked_at) {
         return mistake("has the limit " + in_words(answer->limits) + ", not " +
                        in_words(how_.limits.value_or(answer->limits)) +
                        "; leave --limit out to take the gate's, or start the gate with another");
-      return fail(answer->message);
+      return fail(answer->message, duration::zero());
     case 401:
       return mistake("refuses the token; give --gate-token-file, or set SLUICE_GATE_TOKEN");
     case 408:
@@ -322,7 +339,7 @@ void gate_ledger::take_in(const gate_reply& reply, instant asked_at) {
     case 502:
     case 503:
     case 504:
-      return fail(answer->message);
+      return fail(answer->message, answer->error == "closing" ? now - asked_at : duration::zero());
     default:
       return mistake(answer->message + " (" + std::to_string(reply.status) + ")");
   }

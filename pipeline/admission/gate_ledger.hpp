@@ -25,7 +25,8 @@ struct gate_reply {
   how ended = how::failed;  ///< mistaken: trying again changes nothing
   int status = 0;
   std::string body;
-  std::string cause;  ///< for people, unless answered
+  std::string cause;     ///< for people, unless answered
+  bool reached = false;  ///< somebody had the question, until the connection was lost
 
   gate_reply() = default;
 };
@@ -101,7 +102,8 @@ class gate_ledger final : public ledger {
   bool something_to_ask(instant now) const;
   void take_in(const gate_reply& reply, instant asked_at);
   void take_in_slot(const slot_answer& a, instant asked_at);
-  void fail(const std::string& cause);
+  void fail(const std::string& cause, duration there);
+  void reached();
   void mistake(const std::string& text);
   void refuse(instant when, std::string text);
   void give_back();
@@ -120,6 +122,7 @@ class gate_ledger final : public ledger {
 
   // The one turn that is asked for.
   bool wanted_ = false;
+  instant wanted_since_{};
   bool standing_by_ = false;
   bool under_way_ = false;  ///< a question is
   call_cost cost_;
@@ -132,7 +135,8 @@ class gate_ledger final : public ledger {
   std::optional<instant> refused_until_;
   unsigned late_ = 0;  ///< slots in a row that came too late to be used
 
-  std::optional<instant> failing_since_;
+  std::optional<instant> failing_since_;  ///< later by the time that a gate was there after all
+  std::optional<instant> unanswered_since_;
   unsigned tries_ = 0;
   std::string mistake_;
   std::string refusal_;

@@ -42,6 +42,7 @@ duration gate_line::use_within() const {
 turn_news gate_line::ask(const turn_request& r, instant now) {
   turn_news news;
   news.client = client_of(r.job, r.attempt);
+  begin(now);
   const auto call = std::find_if(under_way_.begin(), under_way_.end(),
                                  [&](const call_under_way& c) { return c.client == news.client; });
   if (call != under_way_.end()) {
@@ -87,14 +88,29 @@ turn_news gate_line::ask(const turn_request& r, instant now) {
   return news;
 }
 
+void gate_line::begin(instant now) {
+  if (began_) return;
+  began_ = now;
+  duration window{};
+  for (const limit& l : state_.settings.limits) window = std::max(window, l.window);
+  instant last = instant::min();
+  for (const ring_state::track& t : state_.record.tracks)
+    if (t.last_cost > 0) last = std::max(last, t.last_at);
+  // Who waits for two windows has been refused.
+  if (last > now - 2 * window) gathered_ = after(now, regather);
+}
+
 gate_line::waiter& gate_line::join(const turn_request& r, std::uint64_t client, instant now) {
   class_line& mine = class_of(r.priority);
   job& j = mine.jobs[r.job];
   // Whoever stays away has no claim to what it missed; a moment after its turn is not away.
   const bool away = j.last_turn == instant::min() || after(j.last_turn, courtesy) < now;
   if (j.line.empty() && away) {
-    j.round = std::max(j.round, mine.round + 1);
+    j.since = now - r.waited;
     j.place = ++places_;
+    // In line before the gate was started again, and slower to come back than others.
+    const bool returns = j.since < *began_;
+    j.round = std::max(j.round, returns ? 1 : mine.round + 1);
   }
   j.line.push_back(client);
   waiter w;
@@ -144,19 +160,21 @@ bool gate_line::done(std::uint64_t number, std::uint64_t client, const call_repo
 std::vector<std::uint64_t> gate_line::in_order() const {
   struct place {
     std::uint64_t round;
+    instant since;
     std::uint64_t in_round;
     std::uint64_t client;
+    bool operator<(const place& other) const {
+      return std::tie(round, since, in_round) < std::tie(other.round, other.since, other.in_round);
+    }
   };
   std::array<std::vector<place>, 2> places;
   for (std::size_t c = 0; c < classes_.size(); ++c) {
     for (const auto& [name, j] : classes_[c].jobs) {
       std::uint64_t round = j.round;
       for (const std::uint64_t client : j.line)
-        places[c].push_back(place{round++, j.place, client});
+        places[c].push_back(place{round++, j.since, j.place, client});
     }
-    std::sort(places[c].begin(), places[c].end(), [](const place& a, const place& b) {
-      return a.round != b.round ? a.round < b.round : a.in_round < b.in_round;
-    });
+    std::sort(places[c].begin(), places[c].end());
   }
   std::vector<std::uint64_t> order;
   order.reserve(waiters_.size());
@@ -313,6 +331,7 @@ turn_news gate_line::grant(std::uint64_t client, instant due, instant at) {
   job& j = job_of(w);
   c.round = std::max(c.round, j.round);
   ++j.round;
+  j.since = at;
   j.place = ++places_;
   j.last_turn = at;
   streak_ = w.asked.priority ? streak_ + 1 : 0;
@@ -323,9 +342,10 @@ turn_news gate_line::grant(std::uint64_t client, instant due, instant at) {
 
 std::vector<turn_news> gate_line::advance(instant now) {
   std::vector<turn_news> news;
+  begin(now);
   tidy(now);
-  bool hindered = !room();
-  while (room()) {
+  bool hindered = !room() || now < gathered_;
+  while (room() && now >= gathered_) {
     const waiter* const candidate = next();
     if (candidate == nullptr) break;
     ring_.follow(candidate->asked.shape);
@@ -354,7 +374,7 @@ instant gate_line::next_event(instant now) const {
     ahead.follow(candidate->asked.shape);
     const auto due = ahead.forecast(now, candidate->asked.cost);
     const auto others = awaited(*candidate, now);
-    if (due) at(std::max(*due - ahead_, others.value_or(*due - ahead_)));
+    if (due) at(std::max({*due - ahead_, others.value_or(*due - ahead_), gathered_}));
   }
   for (const auto& [client, w] : waiters_) {
     if (w.gone_at) at(*w.gone_at);

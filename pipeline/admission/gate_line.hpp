@@ -1,10 +1,10 @@
 // The waiting line of a gate: who is next on a budget that many jobs ask for over the network.
 // Pure: told the time, it says what is to be answered. The ring decides when, this decides who.
 //
-// Jobs go round, and within a job calls go first in, first out. Jobs with priority have three turns
-// of four while others wait as well. A job that had its turn a moment ago is waited for a little
-// before those go that would come after it: in burst shape all turns of a window are at one
-// instant, and whoever is quickest would have them all.
+// Jobs go round, longest waiting first, and within a job calls go first in, first out. Jobs with
+// priority have three turns of four while others wait as well. A job that had its turn a moment ago
+// is waited for a little before those go that would come after it: in burst shape all turns of a
+// window are at one instant, and whoever is quickest would have them all.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct turn_request {
   std::string job;
   std::string attempt;  ///< tells the call from all others of its job; asked again, the same
   call_cost cost;
+  duration waited{};  ///< already, be it at this gate before it was started again
   duration max_wait = std::chrono::seconds(90);  ///< the admission timeout
   duration longest = std::chrono::seconds(150);  ///< the call is over by then, said or not
   pace shape = pace::smooth;
@@ -111,6 +113,11 @@ class gate_line {
   static constexpr duration kept_for = std::chrono::seconds(5);
   /// How long a job that had its turn is waited for.
   static constexpr duration courtesy = std::chrono::milliseconds(250);
+  /// The longest pause before somebody whose gate is away tries again.
+  static constexpr duration return_within = std::chrono::seconds(2);
+  /// How long a gate that is started again waits for those who were in line: they come back each at
+  /// its own time, and the first would take the turns of all.
+  static constexpr duration regather = return_within + courtesy;
   /// Turns in a row that jobs with priority have while others wait.
   static constexpr unsigned priority_share = 3;
 
@@ -127,12 +134,12 @@ class gate_line {
   struct job {
     std::deque<std::uint64_t> line;  ///< clients, the first to go first
     std::uint64_t round = 0;         ///< its next turn is in this one
-    std::uint64_t place = 0;         ///< in a round: as in the round before, newcomers last
+    instant since = instant::min();  ///< its last turn, or the beginning of its waiting
+    std::uint64_t place = 0;         ///< in the order of turns and arrivals
     instant last_turn = instant::min();
     instant called_at = instant::min();  ///< when its first was told to connect
-    bool before(const job& other) const {
-      return round != other.round ? round < other.round : place < other.place;
-    }
+    bool before(const job& other) const { return rank() < other.rank(); }
+    std::tuple<std::uint64_t, instant, std::uint64_t> rank() const { return {round, since, place}; }
   };
   struct class_line {
     std::map<std::string, job> jobs;
@@ -146,6 +153,7 @@ class gate_line {
   }
   bool may_go(std::uint64_t client) const;
 
+  void begin(instant now);
   waiter& join(const turn_request& r, std::uint64_t client, instant now);
   std::vector<std::uint64_t> in_order() const;
   void plan(instant now);
@@ -167,6 +175,8 @@ class gate_line {
   std::unordered_map<std::uint64_t, waiter> waiters_;
   std::vector<call_under_way> under_way_;
   std::uint64_t places_ = 0;
+  std::optional<instant> began_;  ///< when first told of the time
+  instant gathered_ = instant::min();
   unsigned streak_ = 0;  ///< turns with priority in a row
   std::uint64_t revision_ = 1;
   bool stale_ = false;  ///< the plan

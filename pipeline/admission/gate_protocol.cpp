@@ -107,6 +107,7 @@ std::string to_json(const slot_question& q) {
   j["job"] = q.what.job;
   j["attempt"] = q.what.attempt;
   j["cost"] = q.what.cost.tokens;
+  if (q.what.waited > duration::zero()) j["waited_ms"] = ms_of(q.what.waited);
   j["max_wait_ms"] = ms_of(q.what.max_wait);
   j["lease_ms"] = ms_of(q.what.longest);
   j["pace"] = q.what.shape == pace::smooth ? "smooth" : "burst";
@@ -124,6 +125,7 @@ std::variant<slot_question, bad_question> parse_question(std::string_view body) 
     q.what.job = name_in(j, "job");
     q.what.attempt = name_in(j, "attempt");
     q.what.cost.tokens = whole(j, "cost", most_tokens).value_or(0);
+    q.what.waited = span(j, "waited_ms").value_or(duration::zero());
     q.what.max_wait = span(j, "max_wait_ms").value_or(q.what.max_wait);
     q.what.longest = span(j, "lease_ms", longest_lease_ms).value_or(q.what.longest);
     q.what.ready = yes(j, "ready", true);

@@ -5,7 +5,8 @@
 //     POST /v1/slots
 //         {"job": "nightly", "attempt": "7", "cost": 120, "max_wait_ms": 90000, "lease_ms": 150000,
 //          "poll_ms": 15000, "ready": true, "priority": false, "pace": "smooth", "limit": ["10/60s"]}
-//       Only job and attempt must be there. cost: tokens, estimated. lease_ms: the call is over by
+//       Only job and attempt must be there. cost: tokens, estimated. waited_ms: already, for the
+//       order among those who come back to a gate started again. lease_ms: the call is over by
 //       then, whether or not anybody says so; longer than the caller's own timeout. poll_ms: how
 //       long the answer may be put off; without it, until there is a turn. ready: false keeps the
 //       place only, and is answered when it is time to connect.

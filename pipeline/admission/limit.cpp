@@ -80,6 +80,8 @@ limit parse_limit(std::string_view text) {
     refuse("limit", text, "has no usable window after the '/'", remedy);
   }
   if (result.window < 1ms) refuse("limit", text, "has a window under one millisecond", remedy);
+  // It is kept and compared as text, and a longer window allows no call too many.
+  result.window = std::chrono::ceil<std::chrono::milliseconds>(result.window);
   return result;
 }
 

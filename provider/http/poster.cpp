@@ -100,6 +100,7 @@ asio::awaitable<post_result> poster::send(std::string path, std::string body, du
         out.ended = post_result::how::aborted;
         co_return out;
       case exchange_result::how::lost:
+        out.reached = true;
         if (reused && got.received == 0) continue;
         out.cause = "connection lost (" + got.cause + ")";
         co_return out;

@@ -35,7 +35,8 @@ struct post_result {
   how ended = how::failed;
   int status = 0;
   std::string body;
-  std::string cause;  ///< for people, unless answered
+  std::string cause;     ///< for people, unless answered
+  bool reached = false;  ///< a connection stood that had the request, until it was lost
 
   post_result() = default;
 };

@@ -250,6 +250,60 @@ TEST(GateLine, StateIsKeptAcrossARestart) {
   }
 }
 
+gate_line started_again(const gate_line& before) {
+  return gate_line(std::get<budget_state>(parse_budget(serialise(before.save()))));
+}
+
+TEST(GateLine, StartedAgainItWaitsForThoseWhoWereInLine) {
+  gate_line line = fresh();
+  line.ask(of("a", 1), start);
+  line.advance(start);
+  gate_line again = started_again(line);
+  const instant back = start + 10s;
+  again.advance(back);
+  // Both waited before, the second for longer.
+  turn_request quick = of("a", 2);
+  quick.waited = 9s;
+  again.ask(quick, back);
+  EXPECT_TRUE(granted(again, back + 1s).empty());
+  turn_request slow = of("b", 1);
+  slow.waited = 30s;
+  again.ask(slow, back + 2s);
+  EXPECT_TRUE(granted(again, back + 2s).empty());
+  const instant gathered = back + gate_line::regather;
+  EXPECT_EQ(again.next_event(back + 2s), gathered);
+  EXPECT_EQ(granted(again, gathered), std::vector{client("b", 1)});
+}
+
+TEST(GateLine, WhoComesBackLateStillHasItsTurnOfTheFirstRound) {
+  gate_line line = fresh();
+  line.ask(of("a", 1), start);
+  line.advance(start);
+  gate_line again = started_again(line);
+  instant now = start + 10s;
+  for (int i = 2; i <= 4; ++i) again.ask(of("a", i), now);
+  for (int turns = 0; turns < 2; now = again.next_event(now))
+    turns += static_cast<int>(granted(again, now).size());
+  turn_request late = of("b", 1);
+  late.waited = now - start;
+  again.ask(late, now);
+  again.ask(of("new", 1), now);
+  std::vector<std::uint64_t> order;
+  for (; order.size() < 3; now = again.next_event(now))
+    for (const std::uint64_t c : granted(again, now)) order.push_back(c);
+  EXPECT_EQ(order, (std::vector{client("b", 1), client("a", 4), client("new", 1)}));
+}
+
+TEST(GateLine, AFirstStartOrALateOneWaitsForNobody) {
+  gate_line line = fresh();
+  line.advance(start);
+  line.ask(of("a", 1), start);
+  EXPECT_EQ(granted(line, start).size(), 1U);
+  gate_line again = started_again(line);
+  again.ask(of("a", 2), start + 3min);
+  EXPECT_EQ(granted(again, start + 3min).size(), 1U);
+}
+
 // Whatever is asked, left, repeated and reported: never more than N in a closed window, never more
 // in flight than allowed, and everybody is answered.
 TEST(GateLine, HoldsUnderAnything) {
@@ -323,6 +377,7 @@ TEST(GateProtocol, WhatOneEndSaysTheOtherUnderstands) {
   q.what.cost.tokens = 120;
   q.what.max_wait = 1500ms;
   q.what.longest = 2min;
+  q.what.waited = 7s;
   q.what.shape = pace::burst;
   q.what.priority = true;
   q.what.ready = false;

@@ -30,6 +30,7 @@ TEST(Limit, IsReadAsPeopleWriteIt) {
       {"1000/1d", 1000, 24h, limit_unit::requests},
       {"5/1.5h", 5, 90min, limit_unit::requests},
       {"7/250ms", 7, 250ms, limit_unit::requests},
+      {"10/0.1100301s", 10, 111ms, limit_unit::requests},
       {"200000tok/60s", 200000, 60s, limit_unit::tokens},
       {"1/1ms", 1, 1ms, limit_unit::requests},
   };
