@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "app/exit_codes.hpp"
 #include "app/settings.hpp"
@@ -15,8 +16,8 @@ namespace sluice::app {
 
 output_file::output_file(std::string path) : path_(std::move(path)) {
   struct stat there {};
-  const bool special =
-      !path_.empty() && ::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
+  const bool exists = !path_.empty() && ::stat(path_.c_str(), &there) == 0;
+  const bool special = exists && !S_ISREG(there.st_mode);
   if (path_.empty()) {
     fd_ = STDOUT_FILENO;
   } else if (special) {
@@ -24,6 +25,12 @@ output_file::output_file(std::string path) : path_(std::move(path)) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd_ < 0) fail("opening");
   } else {
+    // What a link leads to is written anew, not the link.
+    std::error_code ec;
+    if (exists && std::filesystem::is_symlink(path_, ec)) {
+      const auto target = std::filesystem::canonical(path_, ec);
+      if (!ec) path_ = target.string();
+    }
     temporary_ = path_ + ".XXXXXX";
     fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
     if (fd_ < 0) {
@@ -32,7 +39,8 @@ output_file::output_file(std::string path) : path_(std::move(path)) {
     }
     const mode_t mask = ::umask(0);
     ::umask(mask);
-    ::fchmod(fd_, 0666 & ~mask);
+    // Who may read it stays as it was.
+    ::fchmod(fd_, exists ? there.st_mode & 0777U : 0666 & ~mask);
   }
 }
 

@@ -96,16 +96,29 @@ pipeline::batch_options batch_options_of(const settings& s, bool again) {
   return o;
 }
 
+// Takes as many file descriptors as this process may have.
+void take_descriptors() {
+  // Store, log, signals and one connection; the fake endpoint has some of its own.
+  constexpr rlim_t least = 20;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (files.rlim_cur < files.rlim_max) {
+    rlimit more{files.rlim_max, files.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
+  }
+  if (files.rlim_cur < least)
+    throw settings_error(exit_codes::storage,
+                         "only " + std::to_string(files.rlim_cur) +
+                             " file descriptors are allowed to this process, and " +
+                             std::to_string(least) + " are needed at least; raise ulimit -n");
+}
+
 // As many calls at once as there are file descriptors for, besides those in use and some to spare.
 // The rest would queue behind documents that can never have a connection.
 unsigned within_descriptors(unsigned wanted) {
   constexpr std::size_t spare = 6;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return wanted;
-  if (files.rlim_cur < files.rlim_max) {
-    rlimit more{files.rlim_max, files.rlim_max};
-    if (::setrlimit(RLIMIT_NOFILE, &more) == 0) files = more;
-  }
   std::error_code none;
   const std::filesystem::directory_iterator open("/proc/self/fd", none);
   const auto used = static_cast<std::size_t>(none ? 0 : std::distance(begin(open), end(open)));
@@ -227,6 +240,7 @@ int send(assignment work) {
   std::signal(SIGPIPE, SIG_IGN);
   // A file at its size limit is then an error like a full disk, and no reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
+  take_descriptors();
   target to = make_target(std::move(work.with));
   const provider::request_template request = make_template(to.with);
 
@@ -309,6 +323,8 @@ int send(assignment work) {
   }
   store.reset();
   if (!broken.text.empty()) shown.trouble(broken.text);
+  if (!to.with.record.empty() && result.calls == 0 && result.skipped > 0)
+    shown.warning("nothing was asked, so --record kept nothing; --again asks anew");
   shown.run_ended(run_id, result, exit, rerun_text(to.with, result), time.now() - began);
   if (to.with.json) {
     output_file out("");

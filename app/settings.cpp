@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "provider/base_url.hpp"
 #include "retry/table.hpp"
 
 namespace sluice::app {
@@ -106,6 +107,14 @@ duration time_of(const std::string& text) {
   return pipeline::parse_duration_option(text);
 }
 
+// For what cannot be done in no time at all.
+duration some_time_of(const std::string& text) {
+  const duration time = time_of(text);
+  if (time <= duration::zero())
+    throw std::invalid_argument("'" + text + "' leaves no time at all; say for example 60s");
+  return time;
+}
+
 // clang-format off
 constexpr option table[] = {
     // name             help                                                                     flag   repeats run    set
@@ -121,9 +130,9 @@ constexpr option table[] = {
     {"gate-token-file", "File with the gate's token, mode 0600 (else SLUICE_GATE_TOKEN)",         false, false, false, [](settings& s, const std::string& t) { s.gate_token_file = t; }},
     {"priority",        "Go ahead of the jobs without it at the gate, three turns of four",       true,  false, false, [](settings& s, const std::string& t) { s.priority = yes(t); }},
     {"admission-timeout", "Longest wait for a turn on a shared budget before the run ends (75)",  false, false, false, [](settings& s, const std::string& t) { s.admission_timeout = time_of(t); }},
-    {"timeout",         "Longest time for one call, from sending to its last byte",               false, false, false, [](settings& s, const std::string& t) { s.timeout = time_of(t); }},
-    {"idle-timeout",    "Longest silence within one call",                                        false, false, false, [](settings& s, const std::string& t) { s.idle_timeout = time_of(t); }},
-    {"connect-timeout", "Longest time for one connection to be made",                             false, false, false, [](settings& s, const std::string& t) { s.connect_timeout = time_of(t); }},
+    {"timeout",         "Longest time for one call, from sending to its last byte",               false, false, false, [](settings& s, const std::string& t) { s.timeout = some_time_of(t); }},
+    {"idle-timeout",    "Longest silence within one call",                                        false, false, false, [](settings& s, const std::string& t) { s.idle_timeout = some_time_of(t); }},
+    {"connect-timeout", "Longest time for one connection to be made",                             false, false, false, [](settings& s, const std::string& t) { s.connect_timeout = some_time_of(t); }},
     {"max-wait",        "Longest wait that the endpoint may ask for before the run ends (75)",    false, false, false, [](settings& s, const std::string& t) { s.max_wait = time_of(t); }},
     {"max-outage",      "Longest outage that is waited out before the run ends (69)",             false, false, false, [](settings& s, const std::string& t) { s.max_outage = time_of(t); }},
     {"grace",           "Time for calls under way to end after an interrupt",                     false, false, false, [](settings& s, const std::string& t) { s.grace = time_of(t); }},
@@ -227,6 +236,9 @@ void apply(settings& to, const option_texts& texts, const std::string& where, in
     if (o == nullptr) throw settings_error(code, where + ": unknown option '" + name + "'");
     // A later source replaces a whole list, it does not add to it.
     if (o->repeats) to.limit_given = false;
+    if (!o->repeats && values.size() > 1)
+      throw settings_error(code, where + ": --" + name + " is given " +
+                                     std::to_string(values.size()) + " times; say it once");
     for (const std::string& value : values) {
       try {
         o->set(to, value);
@@ -264,20 +276,26 @@ std::string load_gate_token(const settings& s) {
 }
 
 std::string settings_to_json(const settings& s) {
+  // A re-run may start in another folder.
+  const auto place = [](const std::string& path) {
+    std::error_code ec;
+    const auto whole = std::filesystem::absolute(path, ec);
+    return path.empty() || ec ? path : whole.string();
+  };
   nlohmann::json j;
-  j["endpoint"] = s.endpoint;
+  j["endpoint"] = provider::kept_url(s.endpoint);
   j["model"] = s.model;
   j["fake"] = s.fake ? "true" : "false";
-  j["ca-file"] = s.ca_file;
-  j["expect"] = s.expect;
+  j["ca-file"] = place(s.ca_file);
+  j["expect"] = place(s.expect);
   j["compare"] = comparison_name(s.compare);
   j["system-prompt"] = s.system_prompt;
   j["prompt"] = s.prompt;
   if (s.max_tokens) j["max-tokens"] = std::to_string(*s.max_tokens);
   if (s.temperature) j["temperature"] = nlohmann::json(*s.temperature).dump();
   if (!s.extra_json.empty()) j["extra-json"] = s.extra_json;
-  if (!s.client_cert.empty()) j["client-cert"] = s.client_cert;
-  if (!s.client_key.empty()) j["client-key"] = s.client_key;
+  if (!s.client_cert.empty()) j["client-cert"] = place(s.client_cert);
+  if (!s.client_key.empty()) j["client-key"] = place(s.client_key);
   if (!s.auth.empty()) j["auth"] = s.auth;
   if (!s.api_version.empty()) j["api-version"] = s.api_version;
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

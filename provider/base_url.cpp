@@ -135,6 +135,12 @@ const scheme_row* scheme_named(std::string_view name) {
   return nullptr;
 }
 
+// As safe_url leaves a query.
+bool values_left_out(std::string_view query) {
+  const std::string pairs = '&' + std::string(query) + '&';
+  return pairs.find("=...&") != std::string::npos || pairs.find("&...&") != std::string::npos;
+}
+
 }  // namespace
 
 std::string safe_url(std::string_view text) {
@@ -167,6 +173,15 @@ std::string safe_url(std::string_view text) {
   return out;
 }
 
+std::string kept_url(std::string_view text) {
+  const auto mark = text.find('?');
+  if (mark == std::string_view::npos) return std::string(text);
+  const std::string query = lower(text.substr(mark + 1));
+  const bool version_alone =
+      query.starts_with("api-version=") && query.find('&') == std::string::npos;
+  return version_alone ? std::string(text) : safe_url(text);
+}
+
 base_url parse_base_url(std::string_view given) {
   const std::string_view text = trimmed(given);
   if (text.empty())
@@ -188,6 +203,10 @@ base_url parse_base_url(std::string_view given) {
   if (before_query.find('@', colon) != std::string_view::npos)
     refuse(text, "holds a user name or password",
            "leave it out, and give the key with --api-key-file or OPENAI_API_KEY");
+
+  if (before_query.size() < text.size() && values_left_out(text.substr(before_query.size() + 1)))
+    refuse(text, "has a query without its values, which are not kept since one may be a key",
+           "give --endpoint with all of it");
 
   const std::size_t begin = colon + 3;
   const std::size_t end = std::min(text.find_first_of("/?", begin), text.size());

@@ -33,6 +33,9 @@ struct base_url {
 
 /// An address made safe for logs: no user name, no password, no values in the query, no fragment.
 std::string safe_url(std::string_view text);
+/// An address that may be kept: as it is, unless its query holds more than a version, which may be
+/// a key. Then as safe_url says, which is no address to parse.
+std::string kept_url(std::string_view text);
 
 /// Parses and checks an address (RFC 3986). White space at the ends is ignored. Throws
 /// std::invalid_argument that names the text, what is wrong with it and what to say instead; user

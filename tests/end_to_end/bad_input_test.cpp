@@ -99,6 +99,7 @@ const std::vector<mistake> mistakes{
      {},
      {"--concurrency", "many", "whole number"}},
     {"no_concurrency", 64, run_with({"--concurrency", "0"}), {}, {"--concurrency", "0"}},
+    {"no_time", 64, run_with({"--timeout", "0s"}), {}, {"--timeout", "0s", "60s"}},
     {"unknown_pace", 64, run_with({"--pace", "fast"}), {}, {"--pace", "fast", "smooth", "burst"}},
     {"unknown_level", 64, run_with({"--log-level", "loud"}), {}, {"--log-level", "loud", "debug"}},
     {"malformed_extra", 64, run_with({"--extra-json", "[1]"}), {}, {"--extra-json", "object"}},
@@ -114,6 +115,11 @@ const std::vector<mistake> mistakes{
      run_with({"--config", "unknown.toml"}),
      {},
      {"unknown.toml", "speed", "--help"}},
+    {"config_says_it_twice",
+     78,
+     run_with({"--config", "twice.toml"}),
+     {},
+     {"twice.toml", "--model", "2 times", "once"}},
     {"config_missing",
      78,
      run_with({"--config", "missing.toml"}),
@@ -189,6 +195,7 @@ TEST_P(BadInput, EndsWithItsCodeAndOneClearLineBeforeAnyCall) {
   for (const auto& [name, value] : m.environment) d.environment[name] = value;
   d.folder.write("in.jsonl", testing::numbered_documents(3));
   d.folder.write("limit.toml", "limit = \"lots\"\n");
+  d.folder.write("twice.toml", "model = \"a\"\nmodel = \"b\"\n");
   d.folder.write("unknown.toml", "speed = \"9\"\n");
   d.folder.write("garbage.toml", "\x01\x02 = [ \"\n]]]");
   std::filesystem::permissions(d.folder.write("open.key", "sk-test"), std::filesystem::perms(0644));

@@ -57,6 +57,13 @@ TEST(Fixtures, WhatWasRecordedIsServedAndFoundTheSame) {
   const auto end = w.d.sluice({"run", "in.jsonl", "--expect", "answers.jsonl"});
   EXPECT_EQ(end.exit, 0) << end.err;
   EXPECT_EQ(testing::calls(*w.replaying), 3U);
+  // From another folder the run's fixtures are found as well.
+  std::filesystem::create_directory(w.d.folder.at("elsewhere"));
+  auto o = w.d.prepare({"rerun", "--ids", "d1", "--store", "../sluice.db"});
+  o.folder = w.d.folder.at("elsewhere");
+  const auto again = testing::run_process(o);
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(testing::calls(*w.replaying), 4U);
 }
 
 TEST(Fixtures, ADifferenceIsShownAndNeverTriedAgain) {

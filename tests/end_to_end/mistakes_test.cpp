@@ -61,6 +61,49 @@ TEST(Mistakes, ASummaryThatCannotBeWrittenIsAFailure) {
   EXPECT_EQ(testing::run_process(o).exit, 74);
 }
 
+TEST(Mistakes, TooFewFileDescriptorsAreSaidBeforeAnything) {
+  const fixtures::fake_endpoint endpoint(testing::unlimited());
+  const desk d(endpoint);
+  d.folder.write("in.jsonl", testing::numbered_documents(1));
+  auto o = d.prepare({"run", "in.jsonl"});
+  o.most_files = 19;
+  const auto end = testing::run_process(o);
+  EXPECT_EQ(end.exit, 74);
+  EXPECT_THAT(end.err, HasSubstr("raise ulimit -n"));
+  EXPECT_EQ(testing::calls(endpoint), 0U);
+  EXPECT_FALSE(std::filesystem::exists(d.folder.at("sluice.db")));
+  o.most_files = 20;
+  EXPECT_EQ(testing::run_process(o).exit, 0);
+}
+
+TEST(Mistakes, ResultsWrittenOverAFileLeaveItsRightsAndLinks) {
+  const fixtures::fake_endpoint endpoint(testing::unlimited());
+  const desk d(endpoint);
+  namespace fs = std::filesystem;
+  d.folder.write("in.jsonl", testing::numbered_documents(1));
+  ASSERT_EQ(d.sluice({"run", "in.jsonl"}).exit, 0);
+  const fs::path mine = d.folder.write("kept/mine.jsonl", "before");
+  fs::permissions(mine, fs::perms(0600));
+  fs::create_symlink("kept/mine.jsonl", d.folder.at("link.jsonl"));
+  EXPECT_EQ(d.sluice({"results", "-o", "link.jsonl"}).exit, 0);
+  EXPECT_TRUE(fs::is_symlink(d.folder.at("link.jsonl")));
+  EXPECT_EQ(fs::status(mine).permissions(), fs::perms(0600));
+  EXPECT_EQ(beginning(mine), "{\"id\":");
+}
+
+TEST(Mistakes, ARecordOfABatchThatIsFinishedIsSaidToBeEmpty) {
+  const fixtures::fake_endpoint endpoint(testing::unlimited());
+  const desk d(endpoint);
+  d.folder.write("in.jsonl", testing::numbered_documents(1));
+  ASSERT_EQ(d.sluice({"run", "in.jsonl"}).exit, 0);
+  const auto end = d.sluice({"run", "in.jsonl", "--record", "answers.jsonl"});
+  EXPECT_EQ(end.exit, 0);
+  EXPECT_THAT(end.err, HasSubstr("--again asks anew"));
+  EXPECT_EQ(d.sluice({"run", "in.jsonl", "--record", "answers.jsonl", "--again"})
+                .err.find("--again asks anew"),
+            std::string::npos);
+}
+
 TEST(Mistakes, AStoreRemovedDuringTheRunIsNoSuccess) {
   fixtures::fake_options slow = testing::unlimited();
   slow.latency_min = slow.latency_max = std::chrono::milliseconds(400);

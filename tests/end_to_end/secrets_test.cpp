@@ -43,7 +43,7 @@ const echo echoes[] = {
     {"malformed", 200, "KEY", 3},
 };
 
-class Secrets : public ::testing::TestWithParam<echo> {
+class Clean : public ::testing::Test {
  protected:
   // Every place the key could have been left in.
   static void expect_clean(const desk& d, const testing::process_end& end) {
@@ -60,7 +60,10 @@ class Secrets : public ::testing::TestWithParam<echo> {
     }
     EXPECT_GE(files, 2U) << "at least the input and the store";
   }
+};
 
+class Secrets : public Clean, public ::testing::WithParamInterface<echo> {
+ protected:
   static fixtures::fake_options echoing(const echo& e) {
     fixtures::fake_options o = testing::unlimited();
     o.required_key = secret;
@@ -113,6 +116,23 @@ TEST(Key, ReachesTheServerFromVariableAndFile) {
   EXPECT_EQ(testing::stats(server)["ok"], 4);
   EXPECT_EQ(d.sluice({"run", "in.jsonl", "--again"}).exit, 77);
   EXPECT_EQ(testing::stats(server)["ok"], 4);
+}
+
+TEST_F(Clean, AKeyInTheQueryIsNotKeptEither) {
+  fixtures::fake_endpoint server(testing::unlimited());
+  desk d(server);
+  d.folder.write("in.jsonl", testing::numbered_documents(1) + "nonsense\n");
+  const std::string endpoint = server.url() + "?code=" + secret;
+  const auto end = d.sluice({"run", "in.jsonl", "--endpoint", endpoint, "--log-level", "debug"});
+  EXPECT_EQ(end.exit, 3);
+  EXPECT_EQ(testing::calls(server), 1U);
+  expect_clean(d, end);
+  // It was not kept, so it has to be said again.
+  const auto again = d.sluice({"rerun", "--failed"});
+  EXPECT_EQ(again.exit, 78);
+  EXPECT_NE(again.err.find("give --endpoint with all of it"), std::string::npos) << again.err;
+  expect_clean(d, again);
+  EXPECT_EQ(d.sluice({"rerun", "--failed", "--endpoint", endpoint}).exit, 3);
 }
 
 TEST(Key, TheStoreIsForItsOwnerAlone) {

@@ -100,6 +100,8 @@ const std::vector<bad_case> bad_cases = {
     {"http://ex%2fample.org/v1", "cannot exist"},
     {"http://example.org/{model}", "{"},
     {"http://[::1/v1", "IPv6"},
+    {"http://example.org/v1?a=1&key=...", "give --endpoint with all of it"},
+    {"http://example.org/v1?...", "give --endpoint with all of it"},
 };
 
 TEST(BaseUrl, IsRefusedWithCauseAndRemedy) {
@@ -138,6 +140,18 @@ TEST(BaseUrl, DisplayLeavesOutTheValuesOfTheQuery) {
   EXPECT_NE(u.target.find("hunter2"), std::string::npos);
   EXPECT_EQ(parse_base_url("https://example.org/v1").display,
             "https://example.org/v1/chat/completions");
+}
+
+TEST(BaseUrl, WhatIsKeptHoldsNoValueThatMayBeAKey) {
+  for (const char* plain :
+       {"https://example.org/v1", "https://example.org/v1?api-version=2024-10-21", ""})
+    EXPECT_EQ(kept_url(plain), plain);
+  for (const char* given : {"https://example.org/v1?key=hunter2", "http://example.org/?hunter2",
+                            "http://example.org/v1?api-version=1&code=hunter2"}) {
+    const std::string kept = kept_url(given);
+    EXPECT_EQ(kept.find("hunter2"), std::string::npos) << kept;
+    EXPECT_THROW(parse_base_url(kept), std::invalid_argument) << kept;
+  }
 }
 
 TEST(BaseUrl, KnowsLoopback) {
