@@ -20,8 +20,8 @@ struct origin {
   kind from = kind::text_file;
   std::string path;        ///< as given or found; empty for standard input
   std::uint64_t line = 0;  ///< physical line, from 1; 0 for a text file
-  /// There is no ID that could be used, and it is called after its place. What is called so is never
-  /// taken for a document of that very ID.
+  /// There is no ID that could be used, and it is called after its place. What is called so is
+  /// never taken for a document of that very ID.
   bool unnamed = false;
 };
 
