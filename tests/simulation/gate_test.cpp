@@ -121,6 +121,29 @@ TEST(Gate, GoneForGoodNobodySendsAndAllIsDeferred) {
   }
 }
 
+// It is there nearly all the time, and never for long enough to grant anything.
+TEST(Gate, OneThatNeverStaysUpIsGivenUp) {
+  for (std::uint64_t seed = 1; seed <= fewer_seeds; ++seed) {
+    sim_setup s = at_a_gate(seed);
+    s.start_within = 0s;
+    for (int i = 1; i <= 200; ++i) {
+      gate_mishap m;
+      m.at = i * 3s;
+      m.down_for = 5ms;
+      m.state_lost = true;
+      s.gate->mishaps.push_back(m);
+    }
+    const sim_result r = simulate(s);
+    for (const sim_arrival& a : r.arrivals) ASSERT_LE(a.sent, duration(4s)) << "seed " << seed;
+    for (const pipeline::batch_result& job : r.jobs) {
+      ASSERT_TRUE(job.stopped) << "seed " << seed;
+      EXPECT_EQ(job.stopped->exit, 75);
+      EXPECT_EQ(job.succeeded + job.deferred, s.documents);
+    }
+    ASSERT_LE(to_seconds(r.ended), 3 * 90 + 20 + 5) << "seed " << seed;
+  }
+}
+
 TEST(Gate, OneRefusalHoldsEveryJobBack) {
   one_refusal_holds_every_job_back(&at_a_gate, fewer_seeds);
 }
