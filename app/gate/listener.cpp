@@ -1,8 +1,5 @@
 #include "app/gate/listener.hpp"
 
-#include <fmt/format.h>
-#include <sys/socket.h>
-
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -14,9 +11,10 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl.hpp>
-#include <cerrno>
 #include <list>
 
+#include "app/gate/answer_writer.hpp"
+#include "app/gate/hang_up_watch.hpp"
 #include "app/settings.hpp"
 #include "retry/table.hpp"
 
@@ -34,19 +32,12 @@ using response = http::response<http::string_body>;
 
 constexpr auto token = asio::as_tuple(asio::use_awaitable);
 constexpr std::uint32_t most_header = 8192;
-constexpr std::chrono::seconds write_time{10};
 constexpr std::chrono::seconds linger_time{1};
 constexpr std::size_t most_lingering = 65536;
 constexpr std::chrono::milliseconds pause_when_full{50};
 
 [[noreturn]] void cannot(const std::string& text) {
   throw settings_error(retry::exit_code::configuration, text);
-}
-
-bool closed_by_peer(int socket) {
-  char byte = 0;
-  const auto n = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 // One connection, as those who would end it see it.
@@ -97,98 +88,6 @@ provider::header_fields fields_of(const parser& p) {
   for (const auto& f : p.get()) fields.emplace_back(f.name_string(), f.value());
   return fields;
 }
-
-// Notices that the caller hangs up while it waits for an answer. A caller that says more has no
-// more patience than one that goes, over TLS: there it may be its goodbye.
-class hang_up_watch {
- public:
-  hang_up_watch(tcp::socket& socket, bool encrypted)
-      : socket_(socket), shared_(std::make_shared<state>()) {
-    socket.async_wait(tcp::socket::wait_read,
-                      [=, s = shared_, descriptor = socket.native_handle()](error_code ec) {
-                        if (s->over || ec == asio::error::operation_aborted) return;
-                        if (ec || encrypted || closed_by_peer(descriptor)) s->watch.hung_up();
-                      });
-  }
-  ~hang_up_watch() {
-    shared_->over = true;
-    error_code ignored;
-    socket_.cancel(ignored);
-  }
-  hang_up_watch(const hang_up_watch&) = delete;
-  hang_up_watch& operator=(const hang_up_watch&) = delete;
-  caller_watch& watch() { return shared_->watch; }
-
- private:
-  struct state {
-    caller_watch watch;
-    bool over = false;
-  };
-  tcp::socket& socket_;
-  std::shared_ptr<state> shared_;
-};
-
-// Writes an endpoint's answer to the caller's connection, each piece as soon as it is there.
-template <class Stream>
-class answer_writer final : public provider::answer_sink {
- public:
-  answer_writer(Stream& to, unsigned version, bool keep)
-      : to_(to), chunks_(version >= 11), keep_(keep) {}
-
-  asio::awaitable<bool> pass(const provider::relay_head* head, std::string_view body,
-                             bool last) override {
-    std::string out;
-    if (head != nullptr) begin(*head, out);
-    if (chunked_ && !body.empty()) {
-      out += fmt::format("{:x}\r\n", body.size());
-      out.append(body).append("\r\n");
-    } else {
-      out += body;
-    }
-    if (chunked_ && last) out += "0\r\n\r\n";
-    begun_ = true;
-    if (out.empty()) co_return true;
-    beast::get_lowest_layer(to_).expires_after(write_time);
-    const auto [ec, size] = co_await asio::async_write(to_, asio::buffer(out), token);
-    beast::get_lowest_layer(to_).expires_never();
-    broken_ = broken_ || ec;
-    co_return !broken_;
-  }
-  bool gone() const override { return broken_; }
-  bool begun() const { return begun_; }
-  /// Another request may follow.
-  bool keep() const { return keep_ && !broken_; }
-
- private:
-  void begin(const provider::relay_head& head, std::string& out) {
-    out = fmt::format("HTTP/1.1 {} {}\r\n", head.status, head.reason);
-    bool length_said = false;
-    for (const auto& [name, value] : head.fields) {
-      length_said = length_said || beast::iequals(name, "content-length");
-      out.append(name).append(": ").append(value).append("\r\n");
-    }
-    const bool bodiless = head.status == 204 || head.status == 304;
-    if (!bodiless && !length_said) {
-      if (head.length) {
-        out += fmt::format("Content-Length: {}\r\n", *head.length);
-      } else if (chunks_) {
-        chunked_ = true;
-        out += "Transfer-Encoding: chunked\r\n";
-      } else {
-        keep_ = false;
-      }
-    }
-    if (!keep_) out += "Connection: close\r\n";
-    out += "\r\n";
-  }
-
-  Stream& to_;
-  bool chunks_;
-  bool keep_;
-  bool chunked_ = false;
-  bool begun_ = false;
-  bool broken_ = false;
-};
 
 // So many bytes of a body are in memory.
 class held_bytes {
