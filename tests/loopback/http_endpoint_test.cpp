@@ -532,6 +532,7 @@ TEST(HttpEndpoint, NoMoreConnectionsAreKeptThanAllowed) {
     std::vector<std::unique_ptr<connection>> held;
     for (int i = 0; i < 5; ++i) held.push_back(w.connect());
   }
+  server.await_connections(5);
   server.await_ended(3);
   EXPECT_EQ(server.connections(), 5U);
 }

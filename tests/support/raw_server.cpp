@@ -179,6 +179,11 @@ void raw_server::await_sent(std::size_t count) const {
   changed_.wait(lock, [&] { return sent_ >= count; });
 }
 
+void raw_server::await_connections(std::size_t count) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return accepted_ >= count; });
+}
+
 void raw_server::await_ended(std::size_t count) const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ended_ >= count; });
@@ -212,6 +217,7 @@ void raw_server::accept_all() {
     open_.push_back(socket);
     const std::size_t number = accepted_++;
     threads_.emplace_back([this, socket, number] { serve(socket, number); });
+    changed_.notify_all();
   }
 }
 

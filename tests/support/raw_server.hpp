@@ -97,6 +97,8 @@ class raw_server {
   void await_requests(std::size_t count) const;
   /// Waits until that many sends are done.
   void await_sent(std::size_t count) const;
+  /// Waits until that many connections have been accepted.
+  void await_connections(std::size_t count) const;
   /// Waits until that many connections have ended.
   void await_ended(std::size_t count) const;
   /// Everything that came, decrypted where there is TLS.
