@@ -235,8 +235,9 @@ void apply(settings& to, const option_texts& texts, const std::string& where, in
     const option* o = find_option(name);
     if (o == nullptr) throw settings_error(code, where + ": unknown option '" + name + "'");
     // A later source replaces a whole list, it does not add to it.
-    if (o->repeats) to.limit_given = false;
-    if (!o->repeats && values.size() > 1)
+    if (o->repeats)
+      to.limit_given = false;
+    else if (values.size() > 1)
       throw settings_error(code, where + ": --" + name + " is given " +
                                      std::to_string(values.size()) + " times; say it once");
     for (const std::string& value : values) {

@@ -158,21 +158,14 @@ bool gate_line::done(std::uint64_t number, std::uint64_t client, const call_repo
 
 // Successive turns of a job are in successive rounds.
 std::vector<std::uint64_t> gate_line::in_order() const {
-  struct place {
-    std::uint64_t round;
-    instant since;
-    std::uint64_t in_round;
-    std::uint64_t client;
-    bool operator<(const place& other) const {
-      return std::tie(round, since, in_round) < std::tie(other.round, other.since, other.in_round);
-    }
-  };
+  // As a job's rank, and then the client.
+  using place = std::tuple<std::uint64_t, instant, std::uint64_t, std::uint64_t>;
   std::array<std::vector<place>, 2> places;
   for (std::size_t c = 0; c < classes_.size(); ++c) {
     for (const auto& [name, j] : classes_[c].jobs) {
       std::uint64_t round = j.round;
       for (const std::uint64_t client : j.line)
-        places[c].push_back(place{round++, j.since, j.place, client});
+        places[c].emplace_back(round++, j.since, j.place, client);
     }
     std::sort(places[c].begin(), places[c].end());
   }
@@ -184,7 +177,7 @@ std::vector<std::uint64_t> gate_line::in_order() const {
   while (first < places[0].size() || second < places[1].size()) {
     const bool ahead =
         first < places[0].size() && (streak < priority_share || second == places[1].size());
-    order.push_back(ahead ? places[0][first++].client : places[1][second++].client);
+    order.push_back(std::get<3>(ahead ? places[0][first++] : places[1][second++]));
     streak = ahead ? streak + 1 : 0;
   }
   return order;

@@ -27,7 +27,7 @@ std::array<std::uint64_t, 2> random_key() {
 }
 
 // No ID begins so: it is no UTF-8.
-const std::string unnamed_mark = "\xFF";
+constexpr char unnamed_mark = '\xFF';
 
 std::string place_name(const std::string& path, std::uint64_t line) {
   return line == 0 ? to_valid_utf8(path) : to_valid_utf8(path) + ":" + std::to_string(line);
@@ -113,15 +113,15 @@ class batch_source final : public document_source {
 
   source_item from_text_file() {
     const input& one = inputs_[at_];
+    std::string id = to_valid_utf8(std::string_view(one.path).substr(one.id_at));
     auto read = read_text_file(one.path);
     if (auto* e = std::get_if<text_file_error>(&read)) {
       // The ID is known, so what is wrong is said of the document itself, if it is the first.
-      std::string id = to_valid_utf8(std::string_view(one.path).substr(one.id_at));
       if (seen_.note(id, id_place{here(), 0})) return bad(0, e->cause);
       return bad_as(std::move(id), 0, detail_at(e->line, e->cause));
     }
     document d;
-    d.id = to_valid_utf8(std::string_view(one.path).substr(one.id_at));
+    d.id = std::move(id);
     d.text = std::move(std::get<std::string>(read));
     return checked(std::move(d), 0);
   }
